@@ -1,5 +1,6 @@
 """A node agent: the real publisher and the real Lease renewer on a board of simulated GPUs."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -35,6 +36,11 @@ class Agent(Part):
         """Seconds from its start until the kubelet has its devices."""
 
     @property
+    def node(self) -> str:
+        """The node's name."""
+        return self._kubelet.node
+
+    @property
     def is_registered(self) -> bool:
         """Whether the kubelet has its devices."""
         return self._kubelet.agent is self and self._kubelet.life.alive
@@ -55,6 +61,7 @@ class Agent(Part):
             name=names.node_lease(node),
             holder=f"{self.name}-{self.lives}",
             namespace=names.NAMESPACE,
+            annotations=self.annotations,
             serves=lambda: self.is_registered,
         )
         self._device_cache.put(AdvertisedDevices(devices=self.devices, reported=True))
@@ -64,6 +71,10 @@ class Agent(Part):
             self._register()
         self.every(COMPARE_EVERY, self._publisher.once)
         self.every(RENEW_EVERY, self._renew, first=0.1, is_sign_of_life=True)
+
+    def annotations(self) -> Mapping[str, str | None]:
+        """What each renewal of its Lease writes: how the GPUs are used, where somebody measures it."""
+        return {}
 
     def read(self) -> PodDevices:
         """The kubelet's checkpoint: the interface ``Record``."""

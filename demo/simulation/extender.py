@@ -16,7 +16,6 @@ from extender.binding.assumed_binds import EVERY as RESOLVES_EVERY
 from extender.binding.assumed_binds import AssumedBinds
 from extender.binding.bind import Bind
 from extender.binding.keyed_lock import KeyedLock
-from extender.http_server.server import Verbs
 from extender.kubelet_rejections import EVERY as REJECTIONS_EVERY
 from extender.kubelet_rejections import KubeletRejections
 from extender.leadership import SchedulerLeads
@@ -27,7 +26,6 @@ from extender.pending.requeue import EVERY as REQUEUES_EVERY
 from extender.pending.requeue import Requeue
 from extender.state.cluster_state import ClusterState
 from extender.verbs.filter import Filter
-from extender.verbs.preempt import Preempt, Terms
 from extender.verbs.prioritize import Prioritize
 from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
 
@@ -59,12 +57,9 @@ class Extender(Part):
             lease=names.SCHEDULER_LEASE,
             prefix=SCHEDULER,
         )
-        self._verbs = Verbs(
-            filter=Filter(state),
-            prioritize=Prioritize(state, self.clock),
-            preempt=Preempt(state, self.clock, Terms(home=names.NAMESPACE)),
-            bind=Bind(self.kube, state, self.clock, keyed_lock, leads=leads, patience=0),
-        )
+        self._filter = Filter(state)
+        self._prioritize = Prioritize(state, self.clock)
+        self._bind = Bind(self.kube, state, self.clock, keyed_lock, leads=leads, patience=0)
         assumed_binds = AssumedBinds(self.kube, state, self.clock, keyed_lock)
         requeue = Requeue(self.kube, state, self.clock, namespace=names.NAMESPACE)
         explain = PendingReasons(state, self.clock, events.warning, self.unready_reason)
@@ -86,7 +81,7 @@ class Extender(Part):
         Raises:
             NoAnswerError: it is dead, paused, or answers 503.
         """
-        return self.respond(lambda: self._verbs.filter(self._question(pod, nodes)))
+        return self.respond(lambda: self._filter(self._question(pod, nodes)))
 
     def prioritize(self, pod: Pod, nodes: list[str]) -> dict[str, int]:
         """Node -> score.
@@ -94,7 +89,7 @@ class Extender(Part):
         Raises:
             NoAnswerError: as above.
         """
-        scores = self.respond(lambda: self._verbs.prioritize(self._question(pod, nodes)))
+        scores = self.respond(lambda: self._prioritize(self._question(pod, nodes)))
         return {each.host: each.score for each in scores}
 
     def bind(self, pod: Pod, node: str) -> str:
@@ -107,7 +102,7 @@ class Extender(Part):
         wanted = ExtenderBindingArgs(
             pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node
         )
-        return self.respond(lambda: self._verbs.bind(self._over_the_wire(wanted))).error
+        return self.respond(lambda: self._bind(self._over_the_wire(wanted))).error
 
     def awaits_answer(self, node: str) -> bool:
         """Whether a bind waits for what a kubelet says of another pod, as ``extender.binding.bind`` does.

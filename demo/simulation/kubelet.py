@@ -169,6 +169,8 @@ class Kubelet(Part):
         now = self.world.loop.now
         inits = [c for c in pod.spec.init_containers or () if not c.is_sidecar]
         sandbox = Sandbox(pod=pod, whole=whole, starts=now + STARTS_WITHIN * (1 + len(inits)))
+        if pod.status.phase == "Running":
+            sandbox.starts, sandbox.reported = now, "Running"
         if is_terminating(pod):
             sandbox.ends = now
         elif container_needs(pod):

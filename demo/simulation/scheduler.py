@@ -5,6 +5,7 @@ NodeResourcesFit until GPUs become free; after one by the extender for any chang
 CSIStorageCapacity; after an error 1 s and more; in any case not longer than five minutes.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -179,11 +180,11 @@ class Scheduler(Part):
 
     def _schedule(self, entry: Entry) -> None:
         pod, needed = entry.pod, _demand(entry.pod)
-        suitable, short = [], 0
+        suitable, short, used = [], 0, self._used()
         for node in sorted(self._nodes.objects.values(), key=lambda node: node.metadata.name):
             if node_rejection(pod, node) is not None:
                 continue
-            if needed > self._free(node):
+            if needed > _free(node, used):
                 short += 1
             else:
                 suitable.append(node.metadata.name)
@@ -291,15 +292,20 @@ class Scheduler(Part):
             return
 
     # --- what it knows of nodes ------------------------------------------------------------------------
-    def _free(self, node: Node) -> int:
-        name = node.metadata.name
-        allocatable = parse_count(str((node.status.allocatable or {}).get(names.GPU_RESOURCE, 0)))
-        bound = sum(
-            _demand(pod)
-            for pod in self._pods.objects.values()
-            if pod.spec.node_name == name and not is_terminal(pod)
-        )
-        return allocatable - bound - sum(_demand(pod) for on, pod in self._assumed.values() if on == name)
+    def _used(self) -> Counter[str]:
+        """Node -> GPUs that pods have there, or are about to have."""
+        used: Counter[str] = Counter()
+        for pod in self._pods.objects.values():
+            if pod.spec.node_name and not is_terminal(pod):
+                used[pod.spec.node_name] += _demand(pod)
+        for on, pod in self._assumed.values():
+            used[on] += _demand(pod)
+        return used
+
+
+def _free(node: Node, used: Counter[str]) -> int:
+    allocatable = parse_count(str((node.status.allocatable or {}).get(names.GPU_RESOURCE, 0)))
+    return allocatable - used[node.metadata.name]
 
 
 def _demand(pod: Pod) -> int:

@@ -80,7 +80,7 @@ class Simulation:
         """
         self.clock = FakeClock(start)
         self.loop = Loop(self.clock)
-        self.kube = FakeKube(self.clock)
+        self.kube = self.new_kube()
         self.kube.admission = self._admitted
         self.kube.on_change(self.changed)
         self.caller: Part | None = None
@@ -107,7 +107,11 @@ class Simulation:
         self.agents = {name: self.new_agent(self.kubelets[name], found) for name, found in devices.items()}
         self._everybody = {part.name: part for part in self._in_order()}
 
-    def new_server(self, database: Path, policy: Limits) -> Server:
+    def new_kube(self) -> FakeKube:
+        """The API server."""
+        return FakeKube(self.clock)
+
+    def new_server(self, database: Path, policy: Limits, /) -> Server:
         """The booking server."""
         return Server(self, "server", database, policy)
 
