@@ -21,6 +21,7 @@ from demo.run import Demo, DemoError, Options, build, folder_of
 PORT: Final = 8765
 LOCALTIME: Final = Path("/etc/localtime")
 ZONES: Final = "zoneinfo/"
+UTC: Final = "UTC"
 PAGE: Final = "open.html"
 SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY")
 
@@ -64,9 +65,10 @@ def zone_of_machine() -> str:
     """The machine's time zone, as the IANA database calls it; UTC where it has no such name."""
     found = os.environ.get("TZ") or str(LOCALTIME.resolve()).rpartition(ZONES)[2]
     try:
-        return str(ZoneInfo(found.removeprefix(":")))
+        zone = str(ZoneInfo(found.removeprefix(":")))
     except (OSError, ValueError, ZoneInfoNotFoundError):
-        return "UTC"
+        return UTC
+    return UTC if zone.endswith(UTC) else zone
 
 
 def _greet(shown: Demo, folder: Path, *, opens: bool) -> None:

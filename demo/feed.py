@@ -48,6 +48,10 @@ class Feed:
         """The newest entries, the newest first."""
         return tuple(reversed(self._entries.copy()))
 
+    def clear(self) -> None:
+        """Forget what has happened so far."""
+        self._entries.clear()
+
     def note(self, text: str, *, name: str = "", mood: Mood = "plain") -> None:
         """Somebody has done something that the API server does not show."""
         self._add(Entry(self._clock.now(), "", name, "", text, mood))
@@ -92,9 +96,8 @@ def _fate(before: Json | None, after: Json | None) -> str | None:
     if after is None:
         return "is gone."
     if before is None:
-        return (
-            "is created again." if names.RECREATED_FROM in after["metadata"]["annotations"] else "is created."
-        )
+        came_back = names.RECREATED_FROM in (after["metadata"].get("annotations") or {})
+        return "is created again." if came_back else None
     was, now = (each.get("status", {}).get("phase", "Pending") for each in (before, after))
     if was != now and now in PHASES:
         node = after["spec"].get("nodeName", "")

@@ -46,6 +46,10 @@ HISTORY: Final = 20_000
 CALLS_KEPT: Final = 50
 """What the API server keeps of the past is little: a demo may run for days."""
 
+BEGINNING: Final = (
+    "Alice has booked an H100, and others use them all: start 1 GPU as alice, and see who makes way for her."
+)
+
 Soon = Callable[[Callable[[], object]], None]
 
 
@@ -197,8 +201,10 @@ class Site(Simulation):
             self._fill()
         self.begin()
         self.go_on(SETTLES)
+        self.feed.clear()
         if not empty:
             self.people.begin()
+            self.feed.note(BEGINNING)
 
     def _fill(self) -> None:
         now = self.clock.now()

@@ -120,7 +120,10 @@ def _book(
     before: datetime | None = None,
     over: datetime | None = None,
 ) -> None:
-    """A booking that begins on one of these days, where there is room; before an instant, or over it."""
+    """A booking that begins on one of these days, where there is room; before an instant, or over it.
+
+    One that runs now is not of the model that is kept free for visitors.
+    """
     for _ in range(8):
         node = chance.choice(list(diary.nodes))
         start = today + chance.randint(*days) * DAY + chance.choice(HOURS) * HOUR
@@ -128,7 +131,7 @@ def _book(
         count = chance.choice((1, 1, 2, 2, 4))
         if before and end >= before:
             continue
-        if over and not start < over < end - 2 * HOUR:
+        if over and (not start < over < end - 2 * HOUR or diary.nodes[node][0].model == H200.label):
             continue
         if diary.fits(node, start, end, count):
             diary.add(person, node, start, end, count)

@@ -16,7 +16,7 @@ from demo.lab.people import ALICE, BOB, CAROL, EVERYBODY, namespace_of
 from demo.lab.pods import FREE, WORK, job, name_for
 from demo.simulation.simulation import Simulation
 
-EVERY: Final = 300.0
+EVERY: Final = 1800.0
 """Seconds between two looks of everybody at what is free."""
 SEED: Final = 13
 AT_ONCE: Final = 12
@@ -38,8 +38,12 @@ class Life:
         self._numbers: Counter[str] = Counter()
 
     def begin(self) -> None:
-        """From now on they look every five minutes."""
-        self._simulation.loop.every(EVERY, self.step, self._simulation.life, first=EVERY)
+        """From now on they look again and again; time that leaps stops each time."""
+        self._simulation.loop.after(EVERY, self._go_on, self._simulation.life)
+
+    def _go_on(self) -> None:
+        self.step()
+        self.begin()
 
     def step(self) -> None:
         """Everybody does what is due."""
@@ -69,9 +73,9 @@ class Life:
 
     # --- what is free ------------------------------------------------------------------------------------
     def _fill(self, live: list[Pod]) -> None:
-        free, waits = self._free(live)
+        free, wanted = self._free(live)
         for _ in range(AT_ONCE):
-            models = [m for m, left in free.items() if left > FREE.get(m, 0) and not waits]
+            models = [m for m, left in free.items() if left > FREE.get(m, 0) and m not in wanted]
             if not models:
                 return
             model = self._chance.choice(models)
@@ -83,20 +87,20 @@ class Life:
                 person, job(self.name(self._chance.choice(WORK)), gpus, model=model, seconds=seconds)
             )
 
-    def _free(self, live: Iterable[Pod]) -> tuple[Counter[str], bool]:
-        """Model -> GPUs that no pod has; and whether somebody waits for one already."""
+    def _free(self, live: Iterable[Pod]) -> tuple[Counter[str], set[str]]:
+        """Model -> GPUs that no pod has; and the models for which somebody waits already."""
         free: Counter[str] = Counter()
         for agent in self._simulation.agents.values():
             free.update(device.model for device in agent.devices if device.is_healthy)
-        waits = False
+        wanted: set[str] = set()
         for pod in live:
             gpus = gpus_of(pod)
             holding = self._simulation.agents.get(pod.spec.node_name or "")
             if holding:
                 free[holding.devices[0].model] -= gpus
             elif gpus:
-                waits = True
-        return free, waits
+                wanted.update((pod.metadata.annotation(names.MODEL) or "").split(","))
+        return free, wanted
 
     # --- what is over ------------------------------------------------------------------------------------
     def _tidy(self, pods: Iterable[Pod]) -> None:

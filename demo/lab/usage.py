@@ -55,7 +55,7 @@ def load(what: str, now: datetime, *, is_notebook: bool) -> int:
     )
     if is_notebook:
         return max(0, min(100, round(4 + 22 * max(0.0, wave - 0.4))))
-    return max(0, min(100, round(62 + 34 * phase + 11 * wave)))
+    return max(0, min(100, round(48 + 38 * phase + 8 * wave)))
 
 
 def _number(text: str) -> int:

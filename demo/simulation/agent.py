@@ -1,7 +1,6 @@
 """A node agent: the real publisher and the real Lease renewer on a board of simulated GPUs."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -12,14 +11,12 @@ from cluster.kube.node_lease import FIRST_PAUSE, RENEW_EVERY, LeaseRenewer
 from cluster.objects.inventory import Device
 from demo.simulation.kubelet import Kubelet
 from demo.simulation.part import Part
+from demo.simulation.surroundings import Surroundings
 from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.process.graceful_shutdown import SERVED_ON
 from deviceplugin.publish import COMPARE_EVERY, Publisher, PublisherSources
-
-if TYPE_CHECKING:
-    from demo.simulation.simulation import Simulation
 
 
 class Agent(Part):
@@ -28,7 +25,7 @@ class Agent(Part):
     user = f"system:serviceaccount:{names.NAMESPACE}:{names.NODE_AGENT}"
     is_ours = True
 
-    def __init__(self, world: "Simulation", kubelet: Kubelet, devices: tuple[Device, ...]) -> None:
+    def __init__(self, world: Surroundings, kubelet: Kubelet, devices: tuple[Device, ...]) -> None:
         super().__init__(world, f"agent {kubelet.node}")
         self.devices = devices
         self._kubelet = kubelet

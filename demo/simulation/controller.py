@@ -5,7 +5,7 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -23,9 +23,7 @@ from cluster.kube.events import EventRecorder
 from cluster.kube.leader_election import LeaderElector
 from demo.simulation.json_patch import applied
 from demo.simulation.part import NoAnswerError, Part
-
-if TYPE_CHECKING:
-    from demo.simulation.simulation import Simulation
+from demo.simulation.surroundings import Surroundings
 
 Json = dict[str, Any]
 
@@ -60,7 +58,7 @@ class Controller(Part):
     latency = 0.02
     is_ours = True
 
-    def __init__(self, world: "Simulation", name: str, **settings: Any) -> None:
+    def __init__(self, world: Surroundings, name: str, **settings: Any) -> None:
         super().__init__(world, name)
         self._settings = settings
         self._numbers = itertools.count(1)

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from cluster.kube.errors import ApiError
 from cluster.kube.reflector import Reflector
 from demo.simulation.loop import Action, Life
 from demo.simulation.maker import Maker
 from demo.simulation.part_client import Killed, PartClock, PartKube, no_answer
-
-if TYPE_CHECKING:
-    from demo.simulation.simulation import Simulation
+from demo.simulation.surroundings import Surroundings
 
 R = TypeVar("R")
 
@@ -25,14 +23,6 @@ class NoAnswerError(Exception):
     """A part that was asked something is dead, paused, or died of it."""
 
 
-class Interruption(Protocol):
-    """Somebody who acts when a part calls the API server."""
-
-    def __call__(self, part: "Part", call: str, *, done: bool) -> None:
-        """Before the call, and when it has been done."""
-        ...
-
-
 class Part:
     """One process. A subclass says in ``node_shape`` of what it is made; nothing of it outlives its life."""
 
@@ -43,7 +33,7 @@ class Part:
     is_ours = False
     """Whether it is a part of the product, and not of Kubernetes."""
 
-    def __init__(self, world: "Simulation", name: str) -> None:
+    def __init__(self, world: Surroundings, name: str) -> None:
         self.world = world
         self.name = name
         self.skew = 0.0

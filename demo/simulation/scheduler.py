@@ -8,7 +8,7 @@ CSIStorageCapacity; after an error 1 s and more; in any case not longer than fiv
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from cluster import names
 from cluster.decide.node_fit import node_rejection
@@ -23,11 +23,9 @@ from cluster.objects.pods import Pod, container_needs, is_live, is_terminal
 from cluster.objects.quantity import parse_count
 from demo.simulation.extender import SCHEDULER, Extender
 from demo.simulation.part import NoAnswerError, Part
+from demo.simulation.surroundings import Surroundings
 from extender.binding.bind import PATIENCE
 from extender.pending.requeue import REQUEUE_TRIGGERS
-
-if TYPE_CHECKING:
-    from demo.simulation.simulation import Simulation
 
 DEFAULT: Final = "default-scheduler"
 EXTENDER: Final = "http://127.0.0.1:8880/filter"
@@ -85,7 +83,7 @@ class Scheduler(Part):
     latency = 0.01
     user = "system:kube-scheduler"
 
-    def __init__(self, world: "Simulation", name: str, extender: Extender) -> None:
+    def __init__(self, world: Surroundings, name: str, extender: Extender) -> None:
         super().__init__(world, name)
         self._extender = extender
         self.attempts = 0

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
@@ -29,9 +28,7 @@ from cluster.cache import ClusterCache, Informers
 from cluster.kube.clock_skew import clock_skew_reason
 from demo.simulation.maker import Maker
 from demo.simulation.part import NoAnswerError, Part
-
-if TYPE_CHECKING:
-    from demo.simulation.simulation import Simulation
+from demo.simulation.surroundings import Surroundings
 
 
 class UnavailableError(Exception):
@@ -45,7 +42,7 @@ class Server(Part):
     user = f"system:serviceaccount:{names.NAMESPACE}:{names.BOOKING_SERVER}"
     is_ours = True
 
-    def __init__(self, world: "Simulation", name: str, database: Path, policy: Limits) -> None:
+    def __init__(self, world: Surroundings, name: str, database: Path, policy: Limits) -> None:
         super().__init__(world, name)
         self.database = database
         self.policy = policy

@@ -29,9 +29,10 @@ from demo.simulation.controllers import Controllers
 from demo.simulation.extender import Extender
 from demo.simulation.kubelet import Kubelet
 from demo.simulation.loop import Life, Loop
-from demo.simulation.part import Interruption, NoAnswerError, Part
+from demo.simulation.part import NoAnswerError, Part
 from demo.simulation.scheduler import Scheduler
 from demo.simulation.server import Server
+from demo.simulation.surroundings import Author, Interruption
 
 Json = dict[str, Any]
 
@@ -83,7 +84,7 @@ class Simulation:
         self.kube = self.new_kube()
         self.kube.admission = self._admitted
         self.kube.on_change(self.changed)
-        self.caller: Part | None = None
+        self.caller: Author | None = None
         """Who is asking the API server for something at this moment."""
         self.interruptions: list[Interruption] = []
         self.is_away = False
@@ -285,6 +286,10 @@ class Simulation:
         self.kube.put(NODES, {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": ready})
 
     # --- what can be seen ------------------------------------------------------------------------------
+    def heartbeat(self, node: str) -> None:
+        """A kubelet has renewed its Lease."""
+        self.controllers.heartbeat(node)
+
     def allocated(self, node: str) -> None:
         """A kubelet's checkpoint has changed: nobody looks at it here."""
 

@@ -1,5 +1,6 @@
 """The bar above every page: as whom one acts, what one can do, the time, and what happens. Pure."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,6 +8,7 @@ from html import escape
 from string import Template
 from typing import Final
 
+from booking.wording import with_local_times
 from demo.feed import Entry
 from demo.lab.people import ALICE, BOB, CAROL
 
@@ -15,19 +17,21 @@ FIELD: Final = "token"
 SHOWN: Final = 3
 """Entries that are seen without opening the list."""
 PERSONS: Final = ((ALICE, "alice"), (BOB, "bob"), (CAROL, "administrator"))
+_INSTANT: Final = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\b", re.ASCII)
+"""An instant as Events write it."""
 SPEEDS: Final = ((1, "x1"), (60, "x60"))
 
 _BAR: Final = Template(
     """<section class="demo-bar" id="demo-bar" aria-label="Demo">
 <div class="demo-row">
-<p class="demo-name"><strong>Demo</strong> <span>simulated GPUs, the real product</span></p>
+<p class="demo-name" title="Simulated GPUs, the real product">Demo</p>
 <form method="post" action="/demo/act"><input type="hidden" name="$field" value="$token">
 <fieldset class="demo-set"><legend>You are</legend>$persons</fieldset>
 <fieldset class="demo-set"><legend>Start</legend>$pods</fieldset>
-<fieldset class="demo-set"><legend>Meanwhile</legend>$harms</fieldset>
-<fieldset class="demo-set"><legend>Time</legend>$times</fieldset>
+<fieldset class="demo-set"><legend>Harm</legend>$harms</fieldset>
+<fieldset class="demo-set"><legend>Time</legend>$times
+<time class="demo-clock" id="demo-time">$time</time></fieldset>
 </form>
-<p class="demo-clock"><time id="demo-time">$time</time></p>
 </div>
 <div class="demo-feed"><ul id="demo-feed" aria-live="polite">$newest</ul>
 <details><summary>All that has happened</summary><ul id="demo-all">$all</ul></details></div>
@@ -103,8 +107,14 @@ def _line(entry: Entry, person: str, moment: Callable[[datetime], str]) -> str:
         shown = f'<a href="/why/{escape(name)}">{shown}</a>'
     return (
         f'<li class="demo-{entry.mood}"><time>{escape(moment(entry.at))}</time> {shown} '
-        f"{escape(entry.text)}</li>"
+        f"{escape(_localized(entry.text, moment))}</li>"
     )
+
+
+def _localized(text: str, moment: Callable[[datetime], str]) -> str:
+    """A message with its instants on the site's clock."""
+    text = _INSTANT.sub(lambda found: moment(datetime.fromisoformat(found[0])), text)
+    return with_local_times(text, moment)
 
 
 def _pods(person: str) -> str:
@@ -119,11 +129,13 @@ def _pods(person: str) -> str:
 
 
 def _harms(state: BarState) -> str:
-    gpu = f"Repair {state.broken}" if state.broken else "Break a GPU"
-    node = f"Give {state.drained} back" if state.drained else "Drain a node"
-    return _button("gpu", gpu, title="A GPU falls off the bus, or is repaired") + _button(
-        "node", node, title="An administrator cordons a node and orders its pods to leave, or gives it back"
+    gpu = (
+        ("Repair it", f"Repair {state.broken}") if state.broken else ("Break a GPU", "One falls off the bus")
     )
+    node = ("Drain a node", "An administrator cordons it and orders its pods to leave")
+    if state.drained:
+        node = ("Give it back", f"{state.drained} takes pods again")
+    return _button("gpu", gpu[0], title=gpu[1]) + _button("node", node[0], title=node[1])
 
 
 def _times(state: BarState) -> str:
