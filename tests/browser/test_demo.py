@@ -12,12 +12,12 @@ from tests.demo.demo_process import started
 pytestmark = pytest.mark.component
 
 expect.set_options(timeout=PATIENCE)
-PAGES = ("/", "/mine", "/now", "/why")
+PAGES = ("/", "/now")
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with started(tmp_path_factory.mktemp("demo"), "--no-browser") as (_, said):
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    with started(tmp_path, "--no-browser") as (_, said):
         found = re.search(r"http://\S+/demo/enter\S+", said)
         assert found, said
         yield found[0]
