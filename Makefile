@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The demo has a virtual environment of its own: it needs a fifth of the packages, and nothing of apt.
+DEMO := .venv-demo
 PYTEST := $(BIN)/python -m pytest
 # In how many processes unit tests run; a module stays in one of them.
 WORKERS ?= 2
@@ -20,9 +22,12 @@ unexport PYTHONDONTWRITEBYTECODE
 # uv trusts the system's certificate authorities, as pip and Go do: a company's own may be among them.
 export UV_SYSTEM_CERTS ?= 1
 
-.PHONY: help host host-tests host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs site pictures proto lock
+.PHONY: help demo host host-tests host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs site pictures proto lock
 
 ##@ See it
+demo: $(DEMO)/.ready ## Show the whole product in a browser, without a cluster (PORT=8765; ARGS="--nodes 300")
+	@$(DEMO)/bin/python -m demo $(if $(PORT),--port $(PORT)) $(ARGS)
+
 run: binaries ## Install the product on a Kubernetes with simulated GPUs and play the story (ONCE=1: stop after it)
 	@$(WITH_MAKE) $(BIN)/python -m devcluster.demo $(if $(ONCE),--once) $(if $(PROCESSES),--processes)
 
@@ -118,7 +123,7 @@ proto: $(READY) ## Generate the gRPC code from proto/
 	@$(BIN)/python proto/generate.py
 
 lock: $(READY) ## Resolve the lock files in requirements/ again, with hashes and without any address
-	@for extra in booking deviceplugin extender; do \
+	@for extra in booking demo deviceplugin extender; do \
 	  $(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	    pyproject.toml --extra $$extra -o requirements/$$extra.txt; done
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
@@ -149,6 +154,18 @@ $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml | host-venv
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/uv.txt
 	@$(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes --python $(BIN)/python requirements/dev.txt
 	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
+	@touch $@
+
+# pip's own cache is used where there is one; wheels alone, so that no compiler is needed.
+$(DEMO)/.ready: requirements/demo.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 15) else "The demo needs \
+	Python 3.11 to 3.14, and $(PYTHON) is %d.%d: name another one with PYTHON=python3.12." % v[:2])'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo >&2 "$(PYTHON) cannot make virtual environments:\
+	 install its package, which is python3-venv on Debian and Ubuntu, or name another one with PYTHON."; exit 1; }
+	@echo "Making the demo's virtual environment in $(DEMO), once"
+	@$(PYTHON) -m venv --clear $(DEMO)
+	@$(DEMO)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --only-binary :all: \
+	  -r requirements/demo.txt
 	@touch $@
 
 help: ## Print this list

@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem, ShellComplete, get_completion
 from booking.cli.commands.admin import admin
 from booking.cli.commands.book import book
 from booking.cli.commands.changing import cancel, extend, move, release, resize
+from booking.cli.commands.demo import demo
 from booking.cli.commands.earliest import earliest
 from booking.cli.commands.listing import listing
 from booking.cli.commands.policy import policy
@@ -60,6 +61,7 @@ for _command in (
     why,
     policy,
     admin,
+    demo,
     completion,
 ):
     gpu.add_command(_command)

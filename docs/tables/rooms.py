@@ -10,6 +10,8 @@ WIDE: Final = 44
 """Letters in one line of a box."""
 DEVELOPERS: Final = "devcluster"
 """The package that nothing shipped may import; it may import everything itself."""
+DEMO: Final = "demo"
+"""The package that no part may import; it runs them all."""
 BESIDE: Final = " | "
 """The separator of neighbours on one floor, in a contract."""
 
@@ -18,8 +20,9 @@ def rooms_diagram() -> str:
     """Every package as a frame with its floors as boxes, in Mermaid; arrows lead to what may be imported."""
     contracts = tomllib.loads((ROOT / "contracts.toml").read_text())["tool"]["importlinter"]["contracts"]
     upper, lower = _parts(contracts)
-    lines = [line for package in (DEVELOPERS, *upper, *lower) for line in _frame(package, contracts)]
-    lines.append(f"    {DEVELOPERS} --> {' & '.join((*upper, *lower))}")
+    lines = [line for package in (DEVELOPERS, DEMO, *upper, *lower) for line in _frame(package, contracts)]
+    lines.append(f"    {DEVELOPERS} --> {' & '.join((DEMO, *upper, *lower))}")
+    lines.append(f"    {DEMO} --> {' & '.join((*upper, *lower))}")
     lines.append(f"    {' & '.join(upper)} --> {' & '.join(lower)}")
     return "\n".join(["```mermaid", "flowchart TB", *lines, "```", ""])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.architecture.checkout import PACKAGES, ROOT, SHIPPED
+from tests.architecture.checkout import PACKAGES, PARTS, ROOT, SHIPPED
 
 TEXT = (ROOT / "ARCHITECTURE.md").read_text()
 CONTRACTS: list[dict[str, Any]] = tomllib.loads((ROOT / "contracts.toml").read_text())["tool"][
@@ -61,6 +61,7 @@ def test_arrows_between_frames_are_imports_that_no_contract_forbids() -> None:
     assert arrows_in(BETWEEN) == {
         *((one, other) for one in upper for other in lower),
         *(("devcluster", one) for one in SHIPPED),
+        *(("demo", one) for one in PARTS),
     }
 
 
