@@ -48,8 +48,8 @@ def main() -> None:
             for name, page_address, screen, scheme in PICTURES:
                 page = visitors.page(_who(page_address), screen=screen, scheme=scheme)
                 _take(page, page_address, IMAGES / f"{name}.png")
-            moving_picture.take(visitors, IMAGES / "tour.png")
             visitors.close()
+        moving_picture.take(browser, Path(folder), IMAGES / "tour.png")
         site.store.close()
 
 

@@ -1,17 +1,18 @@
-"""The moving picture of the README: somebody books GPUs, and looks at what becomes of pods."""
+"""The moving picture of the README: the demo, in which a booked pod gets its GPU, and bob's comes back."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.apng import moving
-from tests.browser.sample_data import H100
-from tests.browser.visitor import Screen, Visitors
+from tests.browser.visitor import PATIENCE, Screen
+from tests.demo.demo_process import started
 
-SCREEN: Final = Screen("picture", 960, 600)
-SHOWN: Final = 3500
+SCREEN: Final = Screen("picture", 1000, 640)
+SHOWN: Final = 4000
 """Milliseconds of each view."""
 _CAPTION: Final = """text => {
   document.getElementById('caption')?.remove();
@@ -22,36 +23,65 @@ _CAPTION: Final = """text => {
 }"""
 
 
-def take(visitors: Visitors, target: Path) -> None:
-    """Go through the pages, and write the picture. Bob has no booking yet, and makes one."""
-    target.write_bytes(moving([(picture, SHOWN) for picture in _views(visitors)]))
+def take(browser: Browser, folder: Path, target: Path) -> None:
+    """Start a demo, go through it, and write the picture.
+
+    Args:
+        browser: Chromium.
+        folder: for what the demo keeps meanwhile.
+        target: the file of the picture.
+    """
+    with started(folder, "--no-browser") as (_, printed):
+        address = re.search(r"http://\S+/demo/enter\S+", printed)
+        if address is None:
+            raise ValueError(f"The demo has printed no address: {printed}")
+        pictures = [(picture, SHOWN) for picture in _views(browser, address[0])]
+    target.write_bytes(moving(pictures))
 
 
-def _views(visitors: Visitors) -> Iterator[bytes]:
-    bob = visitors.page("bob", screen=SCREEN)
-    bob.goto("/")
-    yield _view(bob, "Bob looks at what is free in the next four weeks, model by model.")
-    bob.goto(f"/?model={H100}")
-    bob.locator("#count").fill("8")
-    bob.locator("#amount").fill("2")
-    expect(bob.locator("#answer .slot")).not_to_have_count(0)
-    yield _view(bob, "He asks for eight H100s for two days. The answer comes while he types.", "#answer")
-    bob.locator("#answer .slot").first.click()
-    expect(bob.locator("#answer")).to_contain_text("Can be booked")
-    yield _view(bob, "One of the times that are offered will do.", "#answer")
-    bob.locator("#start").press("Enter")
-    expect(bob.locator(".note")).to_contain_text("It is guaranteed from now on")
-    yield _view(bob, "Booked: for these two days the eight GPUs are his pods' for certain.")
-    alice = visitors.page("alice", screen=SCREEN)
-    alice.goto("/now")
-    yield _view(alice, "Until then everybody uses them. Every GPU, its holder, and who would leave first.")
-    alice.goto("/why/vision/ablation")
-    yield _view(alice, "A pod waits, or may lose its GPU? The page says why, and what would change it.")
+def _views(browser: Browser, address: str) -> Iterator[bytes]:
+    context = browser.new_context(
+        base_url=address.split("/demo/", maxsplit=1)[0],
+        viewport={"width": SCREEN.width, "height": SCREEN.height},
+        color_scheme="light",
+        reduced_motion="reduce",
+        locale="en-GB",
+    )
+    context.set_default_timeout(PATIENCE)
+    expect.set_options(timeout=PATIENCE)
+    page = context.new_page()
+    page.goto("/".join(["", *address.split("/", maxsplit=3)[3:]]))
+    feed, everything = page.locator("#demo-feed"), page.locator("#demo-all")
+    yield _view(page, "The demo: 36 GPUs, no cluster. Alice has booked an H100, and others use all of them.")
+    _press(page, "1 GPU")
+    expect(feed).to_contain_text("needed by the booked pod")
+    yield _view(page, "She starts a pod. The pod that loses least has to leave for it, with notice.")
+    _press(page, "x60")
+    expect(everything).to_contain_text("came back without a GPU")
+    expect(everything).to_contain_text(re.compile(r"alice-job-\d+ runs on"))
+    _press(page, "x1")
+    yield _view(page, "Bob's pod has come back without a GPU. Alice's runs on the GPU that was kept for it.")
+    _press(page, "bob")
+    expect(page.locator(".who")).to_contain_text("bob")
+    page.locator(".demo-feed summary").click()
+    everything.locator("li", has_text="came back without a GPU").get_by_role("link").last.click()
+    expect(page.locator(".explanation")).to_be_visible()
+    yield _view(page, "Bob sees why.", ".explanation")
+    page.goto("/")
+    yield _view(page, "What is free in the next four weeks, model by model.")
+    page.get_by_role("button", name="Book", exact=True).click()
+    expect(page.locator(".note")).to_contain_text("It is guaranteed from now on")
+    yield _view(page, "So he books: for that time the GPU is his pods' for certain.")
+    context.close()
+
+
+def _press(page: Page, button: str) -> None:
+    page.locator("#demo-bar").get_by_role("button", name=button, exact=True).click()
 
 
 def _view(page: Page, caption: str, at: str = "") -> bytes:
     """What is seen of a page, with a line of text below."""
-    page.wait_for_load_state("networkidle")
+    page.wait_for_load_state("domcontentloaded")
     if at:
         page.locator(at).evaluate("element => element.scrollIntoView({block: 'center'})")
     page.evaluate(_CAPTION, caption)

@@ -5,12 +5,10 @@ import zlib
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
-from tests.booking.web.pages.site import Site
 from tests.browser import moving_picture
 from tests.browser.apng import SIGNATURE, frames, moving
-from tests.browser.sample_data import add_bookings, add_cluster
-from tests.browser.visitor import Visitors
 
 
 def png(width: int, shade: int) -> bytes:
@@ -36,9 +34,6 @@ def test_pictures_of_different_size_are_refused() -> None:
 
 
 @pytest.mark.component
-def test_the_readmes_picture_can_be_taken(site: Site, visitors: Visitors, tmp_path: Path) -> None:
-    add_bookings(site)
-    add_cluster(site)
-    moving_picture.take(visitors, tmp_path / "tour.png")
+def test_the_readmes_picture_can_be_taken(browser: Browser, tmp_path: Path) -> None:
+    moving_picture.take(browser, tmp_path, tmp_path / "tour.png")
     assert frames((tmp_path / "tour.png").read_bytes()) == 6
-    assert visitors.errors() == []
