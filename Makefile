@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # uv trusts the system's certificate authorities, as pip and Go do: a company's own may be among them.
 export UV_SYSTEM_CERTS ?= 1
 
-.PHONY: help demo host host-tests host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs site pictures proto lock
+.PHONY: help demo host host-images host-tests host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs site pictures proto lock
 
 ##@ See it
 demo: $(DEMO)/.ready ## Show the whole product in a browser, without a cluster (PORT=8765; ARGS="--nodes 300")
@@ -99,7 +99,7 @@ gpu-bundle: binaries ## Pack what a GPU host without a network needs for test-gp
 	@$(BIN)/python -m devcluster.bundle $(if $(GPU_PYTHON),--python $(GPU_PYTHON))
 
 ##@ Ship it
-image: host $(READY) ## Build the three images with Docker or, if there is none, with buildah
+image: host-images $(READY) ## Build the three images with Docker or, if there is none, with buildah
 	@$(BIN)/python -m devcluster.images
 
 ##@ Keep it
@@ -136,6 +136,9 @@ lock: $(READY) ## Resolve the lock files in requirements/ again, with hashes and
 ##@ Prepare it (the commands above do this by themselves)
 host: ## Install with apt what running needs and the machine lacks, or name it (UPGRADE=1: upgrade what is there for it)
 	@$(PYTHON) -m devcluster.hostpackages cluster $(if $(UPGRADE),--upgrade)
+
+host-images:
+	@$(PYTHON) -m devcluster.hostpackages images $(if $(UPGRADE),--upgrade)
 
 host-tests: ## The same with what only tests need
 	@$(PYTHON) -m devcluster.hostpackages tests $(if $(UPGRADE),--upgrade)

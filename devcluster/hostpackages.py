@@ -1,12 +1,12 @@
 """What this machine must have before anything of the project is built or started, and how to get it.
 
 `make run` calls it first, with the system's Python and before any virtual environment exists:
-`python3 -m devcluster.hostpackages [venv|cluster|tests] [--upgrade]`. It uses nothing but the standard
+`python3 -m devcluster.hostpackages [venv|images|cluster|tests] [--upgrade]`. It uses nothing but the standard
 library and no syntax newer than Python 3.7, so that an old Python gets a message instead of a SyntaxError.
 When nothing is missing it is silent and fast; therefore slow modules are imported where they are used.
 
-`venv` is what tests without a cluster need, `cluster` (the default) what running the product needs, `tests`
-everything.
+`venv` is what tests without a cluster need, `images` what building images needs, `cluster` (the default) what
+running the product needs, `tests` everything.
 """
 
 from __future__ import annotations
@@ -42,8 +42,17 @@ VENV_NEEDS = (
     Need("command", "gcc", "gcc"),
     Need("file", "/usr/include/stdio.h", "libc6-dev"),
 )
-CLUSTER_NEEDS = (
+IMAGES_NEEDS = (
     *VENV_NEEDS,
+    Need("command", "buildah", "buildah"),
+    Need("command", "mmdebstrap", "mmdebstrap"),
+    # The keys with which mmdebstrap verifies Debian's packages on Ubuntu. Newer ones end in .pgp.
+    Need("file", "/usr/share/keyrings/debian-archive-keyring.*", "debian-archive-keyring"),
+    Need("command", "gpg", "gpg"),
+    Need("command", "findmnt", "util-linux"),
+)
+CLUSTER_NEEDS = (
+    *IMAGES_NEEDS,
     Need("command", "ip", "iproute2"),
     Need("command", "nft", "nftables"),
     Need("command", "iptables", "iptables"),
@@ -55,12 +64,6 @@ CLUSTER_NEEDS = (
     Need("command", "umount", "mount"),
     Need("command", "pkg-config", "pkgconf"),
     Need("file", "/usr/include/seccomp.h", "libseccomp-dev"),
-    Need("command", "buildah", "buildah"),
-    Need("command", "mmdebstrap", "mmdebstrap"),
-    # The keys with which mmdebstrap verifies Debian's packages on Ubuntu. Newer ones end in .pgp.
-    Need("file", "/usr/share/keyrings/debian-archive-keyring.*", "debian-archive-keyring"),
-    Need("command", "gpg", "gpg"),
-    Need("command", "findmnt", "util-linux"),
 )
 TESTS_NEEDS = (
     *CLUSTER_NEEDS,
@@ -68,8 +71,8 @@ TESTS_NEEDS = (
     Need("command", "chromium", "chromium"),
     Need("command", "promtool", "prometheus"),
 )
-NEEDS = {"venv": VENV_NEEDS, "cluster": CLUSTER_NEEDS, "tests": TESTS_NEEDS}
-COMMANDS = {"venv": "make check", "cluster": "make run", "tests": "make test"}
+NEEDS = {"venv": VENV_NEEDS, "images": IMAGES_NEEDS, "cluster": CLUSTER_NEEDS, "tests": TESTS_NEEDS}
+COMMANDS = {"venv": "make check", "images": "make image", "cluster": "make run", "tests": "make test"}
 """A command of the Makefile that each purpose is for, to be named in messages."""
 
 
@@ -104,10 +107,10 @@ def plan(facts: Facts, purpose: str = "cluster") -> Plan:
     packages = packages_for(facts)
     if purpose != "venv" and not facts.root:
         also = f" Missing besides: {' '.join(packages)}." if packages else ""
-        return Plan(
-            refusal="A cluster needs root (namespaces, mounts, network): run the same as root, for example"
-            f" with `sudo`.{also}"
-        )
+        why = "A cluster needs root (namespaces, mounts, network)"
+        if purpose == "images":
+            why = "Without Docker, images need root (mounts, owners of files)"
+        return Plan(refusal=f"{why}: run the same as root, for example with `sudo`.{also}")
     if not packages or (facts.root and facts.debian_like):
         return Plan(install=packages)
     missed = ", ".join(need.name for need in facts.missing)
@@ -140,6 +143,12 @@ def is_there(need: Need, folders: list[str]) -> bool:
     return any(os.access(Path(folder, need.name), os.X_OK) for folder in folders)
 
 
+def purpose_here(purpose: str, folders: list[str]) -> str:
+    """What a purpose comes to on this machine: Docker builds images, and needs neither root nor packages."""
+    docker = is_there(Need("command", "docker", "docker"), folders)
+    return "venv" if purpose == "images" and docker else purpose
+
+
 def survey(needs: tuple[Need, ...]) -> Facts:
     """The facts about this machine, with those of the needs that it lacks."""
     databases = map(str, Path(DATABASE_FOLDERS).glob("*/bin"))
@@ -162,9 +171,12 @@ def main(arguments: list[str]) -> int:
     upgrading = "--upgrade" in arguments
     purposes = [argument for argument in arguments if argument != "--upgrade"] or ["cluster"]
     if len(purposes) > 1 or purposes[0] not in NEEDS:
-        print("usage: python3 -m devcluster.hostpackages [venv|cluster|tests] [--upgrade]", file=sys.stderr)
+        print(
+            "usage: python3 -m devcluster.hostpackages [venv|images|cluster|tests] [--upgrade]",
+            file=sys.stderr,
+        )
         return 2
-    (purpose,) = purposes
+    purpose = purpose_here(purposes[0], os.environ.get("PATH", os.defpath).split(os.pathsep))
     needs = NEEDS[purpose]
     decided = plan(survey(needs), purpose)
     if decided.refusal:

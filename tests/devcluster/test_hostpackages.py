@@ -17,6 +17,7 @@ from devcluster.hostpackages import (
     is_debian_like,
     is_there,
     plan,
+    purpose_here,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -123,6 +124,17 @@ def test_files_and_modules_are_looked_for_where_they_belong(tmp_path: Path) -> N
 
 def test_a_cluster_needs_all_that_the_virtual_environment_needs() -> None:
     assert set(VENV_NEEDS) < set(CLUSTER_NEEDS)
+
+
+def test_images_need_no_root_where_docker_is_and_say_so_where_it_is_not(tmp_path: Path) -> None:
+    folders = [str(tmp_path)]
+    assert purpose_here("images", folders) == "images"
+    assert "Without Docker, images need root" in plan(READY._replace(root=False), "images").refusal
+    docker = tmp_path / "docker"
+    docker.write_text("")
+    docker.chmod(0o755)
+    assert purpose_here("images", folders) == "venv"
+    assert purpose_here("cluster", folders) == "cluster"
 
 
 def test_what_only_tests_use_comes_with_the_tests() -> None:
