@@ -15,6 +15,7 @@ DOCUMENTS: Final = (
     "docs/reclaiming.md",
     "docs/rules.md",
     "docs/cli.md",
+    "docs/demo.md",
     "docs/getting-started.md",
     "docs/migration-from-nvidia.md",
     "docs/device-plugin.md",
