@@ -38,7 +38,7 @@ LOOPBACK: Final = "127.0.0.1"
 LOCK: Final = "demo.lock"
 THREADS: Final = 8
 DAY: Final = 86400.0
-FOR_EVER: Final = 10 * 365 * DAY
+LONG: Final = 10 * 365 * DAY
 """Seconds that a session lasts: days go by quickly here."""
 OFTEN: Final = 1000
 
@@ -82,7 +82,7 @@ def folder_of(keep: Path | None) -> Iterator[Path]:
     """
     if keep is None:
         try:
-            made = Path(tempfile.mkdtemp(prefix="gpu-booking-demo-"))
+            made = Path(tempfile.mkdtemp(prefix=names.DEMO))
         except OSError as error:
             raise DemoError(
                 f"No folder for the database could be made: {error.strerror or error}."
@@ -157,7 +157,7 @@ class Gate:
 
 def _sessions(site: Site) -> Callable[[str, str | None], str]:
     """Opens a session at the booking server for somebody."""
-    long = timedelta(seconds=FOR_EVER)
+    long = timedelta(seconds=LONG)
     sessions = Sessions(site.booking_server.opened_store, site.clock, idle=long, longest=long)
 
     def opened(person: str, before: str | None) -> str:
@@ -241,8 +241,8 @@ def _backends(site: Site) -> Backends:
     return Backends(
         settings=ServerSettings(
             database=f"sqlite:///{server.database}",
-            session_idle_seconds=FOR_EVER,
-            session_longest_seconds=FOR_EVER,
+            session_idle_seconds=LONG,
+            session_longest_seconds=LONG,
             requests_per_second=OFTEN,
             request_burst=OFTEN,
         ),

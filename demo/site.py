@@ -168,17 +168,17 @@ class Site(Simulation):
         super().__init__(folder, devices, start=start, notice_seconds=NOTICE_SECONDS, trusted_creators=(HUB,))
         self.tokens = Tokens.new()
         self.kube.answer(TOKEN_REVIEWS, self._token_review)
-        self.kube.answer(ACCESS_REVIEWS, lambda asked: {"allowed": is_administrator(asked["spec"]["user"])})
+        self.kube.answer(ACCESS_REVIEWS, lambda review: {"allowed": is_administrator(review["spec"]["user"])})
         self.feed = Feed(self.clock)
         self.kube.on_change(self.feed.changed)
         self.people = Life(self)
 
-    def _token_review(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        owner = self.tokens.owner_of(asked["spec"]["token"])
+    def _token_review(self, review: Mapping[str, Any]) -> dict[str, Any]:
+        owner = self.tokens.owner_of(review["spec"]["token"])
         if owner is None:
             return {"authenticated": False}
         user = {"username": owner.name, "groups": sorted(owner.groups)}
-        return {"authenticated": True, "user": user, "audiences": asked["spec"]["audiences"]}
+        return {"authenticated": True, "user": user, "audiences": review["spec"]["audiences"]}
 
     def new_kube(self) -> FakeKube:
         """One that forgets."""

@@ -64,8 +64,8 @@ class UserKube:
         with self._core.call(self.user, "POST", path, body) as request:
             review = self._core.reviews.get(resource.plural)
             if review is not None:
-                asked = plain(body)
-                return State({**asked, "status": review(asked)}).typed(resource)
+                question = plain(body)
+                return State({**question, "status": review(question)}).typed(resource)
             state = created(
                 self._core,
                 request,

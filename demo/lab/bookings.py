@@ -46,7 +46,7 @@ class Diary:
         taken = sum(c for s, e, c in self.spans.get(node, ()) if s < end and start < e)
         return taken + count <= most
 
-    def add(self, user: str, node: str, start: datetime, end: datetime, count: int) -> Record:
+    def add(self, user: str, node: str, *, start: datetime, end: datetime, count: int) -> Record:
         """Book."""
         self.spans.setdefault(node, []).append((start, end, count))
         record = Record(
@@ -98,29 +98,29 @@ def _of_the_story(diary: Diary, today: datetime, now: datetime) -> None:
         (CAROL, A100, hour - 2 * DAY, hour + 2 * DAY + 6 * HOUR, 2),
     ):
         if model.label in first:  # a site of a few nodes does not have every model
-            diary.add(user, first[model.label], start, end, count)
+            diary.add(user, first[model.label], start=start, end=end, count=count)
 
 
 def _by_chance(diary: Diary, today: datetime, now: datetime) -> None:
     chance = Random(SEED)  # noqa: S311 - the lab is to be the same each time
     others = [person for person in EVERYBODY if person not in (ALICE, BOB, CAROL)]
     for person in EVERYBODY:
-        _book(diary, chance, person, today, (-BEFORE, -6), before=now)
+        _book(diary, chance, person, (-BEFORE, -6), today=today, before=now)
     for person in others[:6]:
-        _book(diary, chance, person, today, (-2, 0), over=now)
+        _book(diary, chance, person, (-2, 0), today=today, over=now)
     for _ in range(max(1, len(diary.nodes) // 6)):
         for person in others:
-            _book(diary, chance, person, today, (2, 11))
-            _book(diary, chance, person, today, (12, AHEAD - 7))
+            _book(diary, chance, person, (2, 11), today=today)
+            _book(diary, chance, person, (12, AHEAD - 7), today=today)
 
 
 def _book(
     diary: Diary,
     chance: Random,
     person: str,
-    today: datetime,
     days: tuple[int, int],
     *,
+    today: datetime,
     before: datetime | None = None,
     over: datetime | None = None,
 ) -> None:
@@ -138,5 +138,5 @@ def _book(
         if over and (not start < over < end - 2 * HOUR or diary.nodes[node][0].model == H200.label):
             continue
         if diary.fits(node, start, end, count):
-            diary.add(person, node, start, end, count)
+            diary.add(person, node, start=start, end=end, count=count)
             return

@@ -51,7 +51,7 @@ def initial_pods(
             begun = max(record.start, now - chance.randint(3, 40) * HOUR)
             uuids = seats.take(node, record.count)
             name = name_for(record.id)
-            yield running(name, record.user, node, uuids, begun, record.model, booked=True)
+            yield running(name, record.user, node, uuids, begun=begun, model=record.model, booked=True)
     others = [person for person in EVERYBODY if person not in (ALICE, BOB)]
     numbers = dict.fromkeys(WORK, 1)
     for node, model in seats.model.items():
@@ -67,7 +67,7 @@ def initial_pods(
             hours = timedelta(minutes=25 + 7 * numbers[work]) if is_bobs else chance.randint(2, 30) * HOUR
             left = chance.randint(2, 20) * 3600.0
             uuids = seats.take(node, count)
-            yield running(name, person, node, uuids, now - hours, model, seconds=left)
+            yield running(name, person, node, uuids, begun=now - hours, model=model, seconds=left)
 
 
 def last_of(models: Mapping[str, str], model: str) -> str:
@@ -80,9 +80,9 @@ def running(
     person: str,
     node: str,
     uuids: tuple[str, ...],
+    *,
     begun: datetime,
     model: str,
-    *,
     seconds: float | None = None,
     booked: bool = False,
 ) -> Json:

@@ -12,7 +12,7 @@ WORK: Final = ("train", "finetune", "sweep", "eval", "render", "distill")
 FREE: Final = {H200.label: 8, A100.label: 2, A6000.label: 1}
 """GPUs of a model that nobody takes by himself, so that there is room for who tries it out."""
 
-IMAGE: Final = "nvcr.io/nvidia/pytorch:25.10-py3"
+IMAGE: Final = "lab/train:1"
 GRACE: Final = 30
 """Seconds that a training script takes at most to save its work when it is asked to end."""
 SAVES_WITHIN: Final = 6

@@ -43,7 +43,7 @@ class Agent(Part):
         return self._kubelet.agent is self and self._kubelet.life.alive
 
     def build(self) -> None:
-        """As ``deviceplugin.__main__.run`` does, with one thread for all, without NVML and gRPC."""
+        """As ``deviceplugin.__main__.build`` does, with one thread for all, without NVML and gRPC."""
         node = self._kubelet.node
         self._device_cache = DeviceCache()
         facts = PublisherSources(

@@ -170,7 +170,9 @@ def _page(start_response: "StartResponse", status: HTTPStatus, title: str, messa
 
 
 def _see(start_response: "StartResponse", address: str, headers: Headers) -> Iterable[bytes]:
-    return _answer(start_response, HTTPStatus.SEE_OTHER, b"", _HTML, [("Location", address), *headers])
+    return _answer(
+        start_response, HTTPStatus.SEE_OTHER, b"", _HTML, headers=[("Location", address), *headers]
+    )
 
 
 def _answer(
@@ -178,6 +180,7 @@ def _answer(
     status: HTTPStatus,
     content: bytes,
     content_type: str,
+    *,
     headers: Iterable[tuple[str, str]] = (),
 ) -> Iterable[bytes]:
     sent = [("Content-Type", content_type), ("Content-Length", str(len(content))), *_HEADERS, *headers]

@@ -12,8 +12,6 @@ from typing import Final
 
 from cluster import names
 
-COOKIE: Final = "gpu-booking-demo"
-
 
 class Visitors:
     """Visitors, as whom they act, and the session that they have at the booking server. Thread-safe."""
@@ -22,7 +20,7 @@ class Visitors:
         """Args: opened: opens a session for a person, and ends the one before; returns its cookie."""
         self.secret: Final = secrets.token_urlsafe(24)
         """Whoever shows it is let in."""
-        self._cookie: Final = f"{COOKIE}-{port}"
+        self._cookie: Final = names.demo_cookie(port)
         self._opened = opened
         self._lock = threading.Lock()
         self._sessions: dict[str, tuple[str, str]] = {}

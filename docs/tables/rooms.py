@@ -30,7 +30,7 @@ def rooms_diagram() -> str:
 def _parts(contracts: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
     """The parts, and the packages that all of them build on."""
     (found,) = (one for one in contracts if one["type"] == "layers" and not one.get("containers"))
-    upper, lower = found["layers"]
+    *_, upper, lower = found["layers"]
     return upper.split(BESIDE), lower.split(BESIDE)
 
 

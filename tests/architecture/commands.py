@@ -20,6 +20,7 @@ DOCUMENTS: Final = (
     "docs/tested-with.md",
     "docs/tour.md",
     "docs/pod-security.md",
+    "docs/demo.md",
     "docs/getting-started.md",
     "docs/migration-from-nvidia.md",
     "docs/device-plugin.md",

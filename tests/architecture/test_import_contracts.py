@@ -224,7 +224,7 @@ CLIMBS = (
     ("extender/policies/binpack.py", "threading", "Scheduling policies are pure"),
     ("extender/http_server/server.py", "cryptography", "Certificates are made"),
     ("extender/http_server/server.py", "devcluster", "Nothing that is shipped"),
-    ("extender/settings.py", "demo", "No part of the product knows the demo"),
+    ("extender/settings.py", "demo", "The parts never import"),
     ("demo/feed.py", "demo.site", "Inside the demo,"),
     ("demo/simulation/loop.py", "demo.simulation.part", "Inside demo.simulation,"),
     ("extender/pending/requeue.py", "deviceplugin", "The parts never import"),

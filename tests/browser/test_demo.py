@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -17,9 +18,9 @@ PAGES = ("/", "/now")
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    with started(tmp_path, "--no-browser") as (_, said):
-        found = re.search(r"http://\S+/demo/enter\S+", said)
-        assert found, said
+    with started(tmp_path, "--no-browser") as (_, printed):
+        found = re.search(r"http://\S+/demo/enter\S+", printed)
+        assert found, printed
         yield found[0]
 
 
@@ -47,7 +48,7 @@ def press(page: Page, button: str) -> None:
     page.locator("#demo-bar").get_by_role("button", name=button, exact=True).click()
 
 
-def test_alices_job_takes_a_gpu_of_bobs_who_is_told_and_sees_why(browser: Browser, address: str) -> None:
+def test_alices_job_takes_a_gpu_of_bobs_who_is_warned_and_sees_why(browser: Browser, address: str) -> None:
     page, wrong = entered(browser, address)
     expect(page).to_have_url(re.compile("/now$"))
     expect(page.locator(".who")).to_contain_text("alice")

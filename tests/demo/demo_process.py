@@ -28,11 +28,11 @@ def started(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], 
         command, cwd=ROOT, env=environ(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         assert process.stdout
-        said = ""
-        while "status" not in said and (line := process.stdout.readline()):
-            said += line
+        printed = ""
+        while "status" not in printed and (line := process.stdout.readline()):
+            printed += line
         try:
-            yield process, said
+            yield process, printed
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(WITHIN)

@@ -37,9 +37,9 @@ def failed(folder: Path, *words: str) -> str:
 
 
 def test_the_command_line_works_by_the_printed_line_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
-    with started(tmp_path) as (process, said):
-        assert said.count("/demo/enter?key=") == 1
-        export = re.search(r"export (\S+)=(\S+) (\S+)=(\S+)", said)
+    with started(tmp_path) as (process, printed):
+        assert printed.count("/demo/enter?key=") == 1
+        export = re.search(r"export (\S+)=(\S+) (\S+)=(\S+)", printed)
         assert export
         variables = {export[1]: export[2], export[3]: export[4], "KUBECONFIG": "/nowhere"}
         done = subprocess.run(
@@ -104,7 +104,7 @@ def test_make_says_in_one_sentence_which_python_it_needs(tmp_path: Path, program
         timeout=WITHIN,
     )
     assert done.returncode == 2
-    said = [line for line in done.stderr.splitlines() if not line.startswith("make")]
-    assert len(said) == 1
-    assert sentence in said[0]
+    printed = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert len(printed) == 1
+    assert sentence in printed[0]
     assert not venv.exists()

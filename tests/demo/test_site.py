@@ -19,7 +19,7 @@ DAY = 86400.0
 JOB = "alice-job-1"
 
 
-def test_alices_booked_pod_takes_a_gpu_of_bobs_who_is_told_leaves_and_comes_back(tmp_path: Path) -> None:
+def test_alices_booked_pod_takes_a_gpu_of_bobs_who_is_warned_leaves_and_comes_back(tmp_path: Path) -> None:
     with a_site(tmp_path) as (site, actions):
         assert "that alice has booked" in actions.start("alice", 1)
         site.until(lambda: site.runs(JOB), "alice's pod runs")
@@ -30,10 +30,10 @@ def test_alices_booked_pod_takes_a_gpu_of_bobs_who_is_told_leaves_and_comes_back
         assert back is not None
         assert back.metadata.annotation(names.USER) == "bob"
         assert not asks_for_gpus(back)
-        said = " ".join(texts(site, victim))
-        assert f"its GPUs are needed by the booked pod vision/{JOB}" in said
-        assert "is asked to end." in said
-        assert "came back without a GPU" in said
+        happened = " ".join(texts(site, victim))
+        assert f"its GPUs are needed by the booked pod vision/{JOB}" in happened
+        assert "is asked to end." in happened
+        assert "came back without a GPU" in happened
 
 
 def test_a_day_is_gone_through_with_all_that_happens_in_it(tmp_path: Path) -> None:

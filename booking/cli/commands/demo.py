@@ -8,8 +8,6 @@ import click
 from booking.cli.errors import CommandError
 from cluster import names
 
-GROUP: Final = "gpu_booking.commands"
-"""The group of entry points by which the demo is found: the command line does not know its code."""
 _MISSING: Final = f"The demo needs more packages than the command line: pip install '{names.PROGRAM}[demo]'."
 
 
@@ -21,7 +19,7 @@ _MISSING: Final = f"The demo needs more packages than the command line: pip inst
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def demo(words: tuple[str, ...]) -> None:
     """Show GPU Booking without a cluster: the real product on simulated GPUs, on a port of this machine."""
-    found = next(iter(entry_points(group=GROUP, name="demo")), None)
+    found = next(iter(entry_points(group=names.COMMANDS, name="demo")), None)
     if found is None:
         raise CommandError(_MISSING)
     try:
