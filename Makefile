@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The demo has a virtual environment of its own: it needs a fifth of the packages, and nothing of apt.
+DEMO := .venv-demo
 PYTEST := $(BIN)/python -m pytest
 # In how many processes unit tests run; a module stays in one of them.
 WORKERS ?= 2
@@ -20,9 +22,12 @@ unexport PYTHONDONTWRITEBYTECODE
 # uv trusts the system's certificate authorities, as pip and Go do: a company's own may be among them.
 export UV_SYSTEM_CERTS ?= 1
 
-.PHONY: help host host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs proto lock
+.PHONY: help demo host host-images host-tests host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs site pictures proto lock
 
 ##@ See it
+demo: $(DEMO)/.ready ## Show the whole product in a browser, without a cluster (PORT=8765; ARGS="--nodes 300")
+	@$(DEMO)/bin/python -m demo $(if $(PORT),--port $(PORT)) $(ARGS)
+
 run: binaries ## Install the product on a Kubernetes with simulated GPUs and play the story (ONCE=1: stop after it)
 	@$(WITH_MAKE) $(BIN)/python -m devcluster.demo $(if $(ONCE),--once) $(if $(PROCESSES),--processes)
 
@@ -39,10 +44,10 @@ kind-down: ## Delete the kind cluster
 	@kind delete cluster --name gpu-booking
 
 ##@ Test it
-test: binaries ## The gate: check, unit, component, controlplane, e2e; the first failure ends it
+test: host-tests binaries ## The gate: check, unit, component, controlplane, e2e; the first failure ends it
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.gate
 
-test-long: binaries ## Everything longer, random or destructive, a cluster per file (ONLY=a file or an expression)
+test-long: host-tests binaries ## Everything longer, random or destructive, a cluster per file (ONLY=a file or an expression)
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.long $(if $(ONLY),--only "$(ONLY)")
 
 check: $(READY) ## Format, lint, types, import contracts, dependencies, spelling
@@ -57,31 +62,31 @@ check: $(READY) ## Format, lint, types, import contracts, dependencies, spelling
 unit: $(READY) ## Tests that need nothing but this checkout
 	@$(JUDGED) $(PARALLEL) -m "not component and not controlplane and not e2e"
 
-component: binaries ## Tests with a database server, a browser or another program
+component: host-tests binaries ## Tests with a database server, a browser or another program
 	@$(JUDGED) $(PARALLEL) -m component
 
-controlplane: binaries ## Tests against a real API server
+controlplane: host-tests binaries ## Tests against a real API server
 	@$(WITH_MAKE) $(JUDGED) -m controlplane tests/controlplane
 
-e2e: binaries ## The story and a test per law, on whole clusters with real kubelets
+e2e: host-tests binaries ## The story and a test per law, on whole clusters with real kubelets
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.e2e $(DRAWS)
 
-prove: binaries ## Run a test again and again, also beside busy processes (TEST=file::test N=10; GATE=1 N=5: make test)
+prove: host-tests binaries ## Run a test again and again, also beside busy processes (TEST=file::test N=10; GATE=1 N=5: make test)
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.prove $(if $(GATE),--gate) $(if $(TEST),--test "$(TEST)") $(if $(N),--times $(N))
 
 flakes: $(READY) ## List tests that failed and passed when repeated: defects to fix before the next feature
 	@$(BIN)/python -m tests.running.flakes
 
-soak: binaries ## Run what no other run has time for: histories of 10,000 steps, all variants, harm after harm (SOAK_MINUTES=30)
+soak: host-tests binaries ## Run what no other run has time for: histories of 10,000 steps, all variants, harm after harm (SOAK_MINUTES=30)
 	@$(PYTEST) -q $(PARALLEL) --timeout 3000 --hypothesis-profile=soak tests/properties tests/scenarios \
 	  tests/booking/web/rest/test_openapi.py
 	@$(WITH_MAKE) $(PYTEST) -q -s tests/long/fire/soak_every_call.py tests/long/fire/soak.py tests/long/churn/soak.py \
 	  tests/booking/store/soak_crowd.py tests/booking/web/soak_memory.py
 
-chaos: binaries ## Run the chart's product under load while everything in and below it is killed (CHAOS_SECONDS=900, CHAOS_SEED)
+chaos: host-tests binaries ## Run the chart's product under load while everything in and below it is killed (CHAOS_SECONDS=900, CHAOS_SEED)
 	@CHAOS_SECONDS=$${CHAOS_SECONDS:-900} $(WITH_MAKE) $(PYTEST) -q -s tests/long/chaos
 
-bench: binaries ## Run the benchmarks, each with a floor in the same run, and describe the machine
+bench: host-tests binaries ## Run the benchmarks, each with a floor in the same run, and describe the machine
 	@$(WITH_MAKE) $(BIN)/python -m tests.bench
 
 profile: $(READY) ## Draw where the extender's time goes at 1,000 nodes: a flame graph (OUT=profile.svg)
@@ -94,31 +99,52 @@ gpu-bundle: binaries ## Pack what a GPU host without a network needs for test-gp
 	@$(BIN)/python -m devcluster.bundle $(if $(GPU_PYTHON),--python $(GPU_PYTHON))
 
 ##@ Ship it
-image: host $(READY) ## Build the three images with Docker or, if there is none, with buildah
+image: host-images $(READY) ## Build the three images with Docker or, if there is none, with buildah
 	@$(BIN)/python -m devcluster.images
 
 ##@ Keep it
 docs: $(READY) ## Regenerate the tables and pictures of the documents
 	@$(BIN)/python -m docs.generate
 
+site: $(VENV)/site/.ready ## Build the documents as a site with a tree by role and search (dist/site/html)
+	@$(BIN)/python -m docs.site dist/site
+	@cd dist/site && $(abspath $(VENV))/site/bin/zensical build --strict
+	@echo "The site is in dist/site/html: open index.html."
+
+$(VENV)/site/.ready: $(READY) requirements/site.txt
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)/site
+	@$(BIN)/uv pip sync --quiet --require-hashes --python $(VENV)/site/bin/python requirements/site.txt
+	@touch $@
+
+pictures: host-tests $(READY) ## Take the pictures of the documents again, the moving one of the README among them
+	@$(BIN)/python -m tests.browser
+
 proto: $(READY) ## Generate the gRPC code from proto/
 	@$(BIN)/python proto/generate.py
 
 lock: $(READY) ## Resolve the lock files in requirements/ again, with hashes and without any address
-	@for extra in booking cli deviceplugin extender; do \
+	@for extra in booking cli demo deviceplugin extender; do \
 	  $(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	    pyproject.toml --extra $$extra -o requirements/$$extra.txt; done
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	  pyproject.toml --all-extras --group dev -o requirements/dev.txt
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
+	  --group site -o requirements/site.txt
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	  requirements/uv.in -o requirements/uv.txt
 
 ##@ Prepare it (the commands above do this by themselves)
-host: ## Install with apt what the machine lacks, or name it
-	@$(PYTHON) -m devcluster.hostpackages cluster
+host: ## Install with apt what running needs and the machine lacks, or name it (UPGRADE=1: upgrade what is there for it)
+	@$(PYTHON) -m devcluster.hostpackages cluster $(if $(UPGRADE),--upgrade)
+
+host-images:
+	@$(PYTHON) -m devcluster.hostpackages images $(if $(UPGRADE),--upgrade)
+
+host-tests: ## The same with what only tests need
+	@$(PYTHON) -m devcluster.hostpackages tests $(if $(UPGRADE),--upgrade)
 
 host-venv:
-	@$(PYTHON) -m devcluster.hostpackages venv
+	@$(PYTHON) -m devcluster.hostpackages venv $(if $(UPGRADE),--upgrade)
 
 venv: $(READY) ## Make the virtual environment from the hash-pinned lock file
 
@@ -131,6 +157,18 @@ $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml | host-venv
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/uv.txt
 	@$(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes --python $(BIN)/python requirements/dev.txt
 	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
+	@touch $@
+
+# pip's own cache is used where there is one; wheels alone, so that no compiler is needed.
+$(DEMO)/.ready: requirements/demo.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 15) else "The demo needs \
+	Python 3.11 to 3.14, and $(PYTHON) is %d.%d: name another one with PYTHON=python3.12." % v[:2])'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo >&2 "$(PYTHON) cannot make virtual environments:\
+	 install its package, which is python3-venv on Debian and Ubuntu, or name another one with PYTHON."; exit 1; }
+	@echo "Making the demo's virtual environment in $(DEMO), once"
+	@$(PYTHON) -m venv --clear $(DEMO)
+	@$(DEMO)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --only-binary :all: \
+	  -r requirements/demo.txt
 	@touch $@
 
 help: ## Print this list

@@ -82,7 +82,7 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     cache = ClusterCache(clock, home=settings.namespace)
     following = Informers(kube, cache, clock, namespace=settings.namespace)
     wrong_clock = clock_skew_reason(kube.skew)
-    base = _Base(
+    base = Base(
         settings=settings,
         clock=clock,
         process=process,
@@ -95,7 +95,7 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
         random=unpredictable(),
     )
     healthy, ready = _serve_webhook(base)
-    reclaimer = _reclaim(base)
+    reclaimer = reclaim(base)
     if settings.maia:
         _answer_maia(base, reclaimer)
     show(Seen(cache, clock, staleness=following.staleness, unready_reason=base.unready_reason), registry)
@@ -107,7 +107,7 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Base:
+class Base:
     """What webhook and reclaimer share."""
 
     settings: ControllerSettings
@@ -125,11 +125,11 @@ class _Base:
     """Random numbers that spread attempts over time."""
 
 
-def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
+def _serve_webhook(base: Base) -> tuple[dict[str, Check], dict[str, Check]]:
     """Serve the webhook, on every replica; returns its liveness and its readiness checks."""
     settings, clock = base.settings, base.clock
     metrics = Metrics(base.registry)
-    admit = _admit(base, metrics)
+    admit = admission(base, metrics)
     webhook = TlsServer(
         Endpoint(admit, clock, metrics, admit_last=admit.last),
         clock,
@@ -156,7 +156,7 @@ def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
     return {"webhook": webhook.problem}, {"webhook": installed.problem, "cluster": admit.problem}
 
 
-def _admit(base: _Base, metrics: Metrics) -> Webhook:
+def admission(base: Base, metrics: Metrics) -> Webhook:
     """Build the webhook. It needs namespaces, which the reclaimer follows as well."""
     settings = base.settings
     view = CachedClusterView(base.cache, rules=settings.identity_rules, known=settings.jupyterhub_users)
@@ -176,7 +176,7 @@ def _gpu_defaults(kube: Kube, namespace: str) -> frozenset[str]:
     return gpu_defaults(kube.list(LIMIT_RANGES, Selection(namespace=namespace)).items)
 
 
-def _reclaim(base: _Base) -> Reclaimer:
+def reclaim(base: Base) -> Reclaimer:
     """Build the reclaimer: it acts only while its replica holds the Lease."""
     settings, clock, kube = base.settings, base.clock, base.kube
     events = EventRecorder(kube, clock, component=names.CONTROLLER, registry=base.registry)
@@ -223,7 +223,7 @@ def _reclaim(base: _Base) -> Reclaimer:
     return reclaimer
 
 
-def _tell_hubs(base: _Base, leads: Callable[[], bool]) -> None:
+def _tell_hubs(base: Base, leads: Callable[[], bool]) -> None:
     """Tell JupyterHubs when an evicted notebook is back; nothing else waits for it, or depends on it."""
     returned = ReturnedNotebooks(base.clock)
     running = Reflector(
@@ -243,7 +243,7 @@ def _tell_hubs(base: _Base, leads: Callable[[], bool]) -> None:
         base.process.thread("hubs", checks.run)
 
 
-def _answer_maia(base: _Base, reclaimer: Reclaimer) -> None:
+def _answer_maia(base: Base, reclaimer: Reclaimer) -> None:
     """Serve the API of MAIA's former pod terminator, on every replica."""
     settings = base.settings
     door = PodTerminator(

@@ -51,6 +51,7 @@ from cluster.kube.access_review import AccessReviews
 from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
+from cluster.kube.interface import Kube
 from cluster.kube.official_client import configured
 from cluster.kube.token_review import TokenReviews
 from cluster.kube.transport import Timeouts
@@ -104,7 +105,7 @@ def build(settings: ServerSettings, clock: Clock, registry: CollectorRegistry | 
     if isinstance(backends.policy, PolicyFile):
         process.thread("policy file", backends.policy.run)
     web = serve(
-        _app(backends),
+        application(backends),
         settings.host,
         settings.port,
         threads=THREADS,
@@ -124,7 +125,7 @@ def build(settings: ServerSettings, clock: Clock, registry: CollectorRegistry | 
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Backends:
+class Backends:
     """The dependencies of the HTTP endpoints."""
 
     settings: ServerSettings
@@ -134,7 +135,7 @@ class _Backends:
     metrics: ServerMetrics
     policy: PolicyFile | FixedPolicy
     store: Store
-    asking: KubeClient
+    asking: Kube
     """For calls on which a user's request waits."""
     cache: ClusterCache
     following: Informers
@@ -147,7 +148,7 @@ class _Backends:
 
 def _backends(
     settings: ServerSettings, clock: Clock, process: Process, registry: CollectorRegistry
-) -> _Backends:
+) -> Backends:
     """Database, connections, the cluster's informers, and the components that write to the cluster."""
     _demand_audiences(settings)
     api_server = configured(settings, clock, os.environ)
@@ -167,7 +168,7 @@ def _backends(
     nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason)
     lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())
     mirror = Mirror(kube, store, clock, lease=lease, metrics=metrics, resources=nodes.resources)
-    return _Backends(
+    return Backends(
         settings=settings,
         clock=clock,
         process=process,
@@ -196,7 +197,7 @@ def _terms(settings: ServerSettings) -> EvictionSettings:
     )
 
 
-def _app(backends: _Backends) -> "WSGIApplication":
+def application(backends: Backends) -> "WSGIApplication":
     """The WSGI application with every path, and authentication."""
     settings, clock = backends.settings, backends.clock
     audience = settings.audiences[0]
@@ -235,13 +236,13 @@ def _app(backends: _Backends) -> "WSGIApplication":
     return create_app(parts, guard, audience=audience, blueprints=blueprints)
 
 
-def _often(backends: _Backends) -> RateLimits:
+def _often(backends: Backends) -> RateLimits:
     """Rate limits for each user."""
     settings = backends.settings
     return RateLimits(backends.clock, per_second=settings.requests_per_second, burst=settings.request_burst)
 
 
-def _strangers(backends: _Backends) -> AnonymousLimits:
+def _strangers(backends: Backends) -> AnonymousLimits:
     """Rate limits for clients that are not signed in."""
     try:
         return AnonymousLimits(_often(backends), networks_of(backends.settings.trusted_proxies))
@@ -250,7 +251,7 @@ def _strangers(backends: _Backends) -> AnonymousLimits:
         raise SettingsError(f"The setting {name} is not a list of networks: {error}.") from error
 
 
-def _parts(backends: _Backends, service: BookingService, roles: Roles) -> Parts:
+def _parts(backends: Backends, service: BookingService, roles: Roles) -> Parts:
     """The dependencies of the REST API."""
     policy, clock = backends.policy, backends.clock
     live = ClusterStatus(
@@ -276,7 +277,7 @@ def _parts(backends: _Backends, service: BookingService, roles: Roles) -> Parts:
     )
 
 
-def _maia(backends: _Backends, parts: Parts, service: BookingService) -> MaiaParts:
+def _maia(backends: Backends, parts: Parts, service: BookingService) -> MaiaParts:
     """The dependencies of MAIA's endpoints."""
     cache = backends.cache
 
@@ -299,7 +300,7 @@ def _maia(backends: _Backends, parts: Parts, service: BookingService) -> MaiaPar
 
 
 def _seen(
-    backends: _Backends, parts: Parts, service: BookingService, *, guard: RequestGuard, csrf: CsrfProtection
+    backends: Backends, parts: Parts, service: BookingService, *, guard: RequestGuard, csrf: CsrfProtection
 ) -> PageParts:
     """The dependencies of the pages."""
     return PageParts(
@@ -320,7 +321,7 @@ def _seen(
     )
 
 
-def _measure(backends: _Backends) -> None:
+def _measure(backends: Backends) -> None:
     """Register the gauges that are computed only at a scrape."""
     registry, mirror = backends.registry, backends.mirror
     measured(

@@ -13,6 +13,8 @@ PRODUCT: Final = "gpu-booking"
 METRICS_PREFIX: Final = "gpu_booking"
 PROGRAM: Final = PRODUCT
 """The command line; ``kubectl gpu`` is the same."""
+COMMANDS: Final = f"{METRICS_PREFIX}.commands"
+"""Group of the entry points by which the command line finds commands whose code it does not know."""
 COMPLETION_VARIABLE: Final = "_KUBECTL_GPU_COMPLETE"
 """By which a shell asks the command line for completions (click's protocol)."""
 BACKUP: Final = "gpu-booking backup"
@@ -287,6 +289,8 @@ DATABASE_FILE: Final = f"/var/lib/{PRODUCT}/bookings.db"
 # --- in a browser ------------------------------------------------------------------------------------
 SESSION_COOKIE: Final = "gpu-booking-session"
 """The cookie of a user who is signed in; with TLS it is prefixed by ``__Host-``."""
+DEMO: Final = f"{PRODUCT}-demo"
+"""How the demo's cookies and its temporary folder begin."""
 LOGIN_COOKIE: Final = "gpu-booking-login"
 """The cookie of a user whom the OIDC provider is about to send back; the same."""
 
@@ -386,3 +390,8 @@ def model_label(name: str) -> str:
     ('NVIDIA-RTX-A6000', 'Quadro-RTX-60008000-TU102')
     """
     return as_label(name) or "-".join(name.split())
+
+
+def demo_cookie(port: int) -> str:
+    """The cookie of a visitor of the demo on a port: browsers send cookies to every port of a host."""
+    return f"{DEMO}-{port}"

@@ -1,11 +1,12 @@
 """What this machine must have before anything of the project is built or started, and how to get it.
 
 `make run` calls it first, with the system's Python and before any virtual environment exists:
-`python3 -m devcluster.hostpackages [venv|cluster]`. It uses nothing but the standard library and no syntax
-newer than Python 3.7, so that an old Python gets a message instead of a SyntaxError. When nothing is missing
-it is silent and fast; therefore slow modules are imported where they are used.
+`python3 -m devcluster.hostpackages [venv|images|cluster|tests] [--upgrade]`. It uses nothing but the standard
+library and no syntax newer than Python 3.7, so that an old Python gets a message instead of a SyntaxError.
+When nothing is missing it is silent and fast; therefore slow modules are imported where they are used.
 
-`venv` is what tests without a cluster need; `cluster` (the default) is everything.
+`venv` is what tests without a cluster need, `images` what building images needs, `cluster` (the default) what
+running the product needs, `tests` everything.
 """
 
 from __future__ import annotations
@@ -41,8 +42,17 @@ VENV_NEEDS = (
     Need("command", "gcc", "gcc"),
     Need("file", "/usr/include/stdio.h", "libc6-dev"),
 )
-CLUSTER_NEEDS = (
+IMAGES_NEEDS = (
     *VENV_NEEDS,
+    Need("command", "buildah", "buildah"),
+    Need("command", "mmdebstrap", "mmdebstrap"),
+    # The keys with which mmdebstrap verifies Debian's packages on Ubuntu. Newer ones end in .pgp.
+    Need("file", "/usr/share/keyrings/debian-archive-keyring.*", "debian-archive-keyring"),
+    Need("command", "gpg", "gpg"),
+    Need("command", "findmnt", "util-linux"),
+)
+CLUSTER_NEEDS = (
+    *IMAGES_NEEDS,
     Need("command", "ip", "iproute2"),
     Need("command", "nft", "nftables"),
     Need("command", "iptables", "iptables"),
@@ -54,17 +64,16 @@ CLUSTER_NEEDS = (
     Need("command", "umount", "mount"),
     Need("command", "pkg-config", "pkgconf"),
     Need("file", "/usr/include/seccomp.h", "libseccomp-dev"),
+)
+TESTS_NEEDS = (
+    *CLUSTER_NEEDS,
     Need("command", "postgres", "postgresql"),
     Need("command", "chromium", "chromium"),
-    Need("command", "buildah", "buildah"),
-    Need("command", "mmdebstrap", "mmdebstrap"),
-    # The keys with which mmdebstrap verifies Debian's packages on Ubuntu. Newer ones end in .pgp.
-    Need("file", "/usr/share/keyrings/debian-archive-keyring.*", "debian-archive-keyring"),
-    Need("command", "gpg", "gpg"),
-    Need("command", "findmnt", "util-linux"),
     Need("command", "promtool", "prometheus"),
 )
-NEEDS = {"venv": VENV_NEEDS, "cluster": CLUSTER_NEEDS}
+NEEDS = {"venv": VENV_NEEDS, "images": IMAGES_NEEDS, "cluster": CLUSTER_NEEDS, "tests": TESTS_NEEDS}
+COMMANDS = {"venv": "make check", "images": "make image", "cluster": "make run", "tests": "make test"}
+"""A command of the Makefile that each purpose is for, to be named in messages."""
 
 
 class Facts(NamedTuple):
@@ -96,12 +105,12 @@ def plan(facts: Facts, purpose: str = "cluster") -> Plan:
             f" for example `make run PYTHON=python{oldest}`."
         )
     packages = packages_for(facts)
-    if purpose == "cluster" and not facts.root:
+    if purpose != "venv" and not facts.root:
         also = f" Missing besides: {' '.join(packages)}." if packages else ""
-        return Plan(
-            refusal="A cluster needs root (namespaces, mounts, network): run the same as root, for example"
-            f" with `sudo`.{also}"
-        )
+        why = "A cluster needs root (namespaces, mounts, network)"
+        if purpose == "images":
+            why = "Without Docker, images need root (mounts, owners of files)"
+        return Plan(refusal=f"{why}: run the same as root, for example with `sudo`.{also}")
     if not packages or (facts.root and facts.debian_like):
         return Plan(install=packages)
     missed = ", ".join(need.name for need in facts.missing)
@@ -134,6 +143,12 @@ def is_there(need: Need, folders: list[str]) -> bool:
     return any(os.access(Path(folder, need.name), os.X_OK) for folder in folders)
 
 
+def purpose_here(purpose: str, folders: list[str]) -> str:
+    """What a purpose comes to on this machine: Docker builds images, and needs neither root nor packages."""
+    docker = is_there(Need("command", "docker", "docker"), folders)
+    return "venv" if purpose == "images" and docker else purpose
+
+
 def survey(needs: tuple[Need, ...]) -> Facts:
     """The facts about this machine, with those of the needs that it lacks."""
     databases = map(str, Path(DATABASE_FOLDERS).glob("*/bin"))
@@ -151,29 +166,17 @@ def survey(needs: tuple[Need, ...]) -> Facts:
     )
 
 
-def install(packages: tuple[str, ...]) -> int:
-    """Install Debian packages without asking questions. Returns apt-get's exit status."""
-    import subprocess  # noqa: PLC0415 - slow, and not needed when nothing is missing
-
-    print(f"Installing by apt-get: {' '.join(packages)}", flush=True)
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for arguments in (
-        ["update", "-q"],
-        ["install", "-q", "-y", "--no-install-recommends", *packages],
-    ):
-        status = subprocess.run(["apt-get", *arguments], env=environment, check=False).returncode
-        if status != 0:
-            print(f"`apt-get {' '.join(arguments)}` failed with exit status {status}.", file=sys.stderr)
-            return status
-    return 0
-
-
 def main(arguments: list[str]) -> int:
     """Install what a purpose needs and the machine lacks. Returns 0 when everything is there."""
-    purpose = arguments[0] if arguments else "cluster"
-    if purpose not in NEEDS or len(arguments) > 1:
-        print("usage: python3 -m devcluster.hostpackages [venv|cluster]", file=sys.stderr)
+    upgrading = "--upgrade" in arguments
+    purposes = [argument for argument in arguments if argument != "--upgrade"] or ["cluster"]
+    if len(purposes) > 1 or purposes[0] not in NEEDS:
+        print(
+            "usage: python3 -m devcluster.hostpackages [venv|images|cluster|tests] [--upgrade]",
+            file=sys.stderr,
+        )
         return 2
+    purpose = purpose_here(purposes[0], os.environ.get("PATH", os.defpath).split(os.pathsep))
     needs = NEEDS[purpose]
     decided = plan(survey(needs), purpose)
     if decided.refusal:
@@ -181,9 +184,13 @@ def main(arguments: list[str]) -> int:
         return 1
     if not decided.install:
         return 0
-    status = install(decided.install)
-    if status != 0:
-        return status
+    from devcluster import apt  # noqa: PLC0415 - slow, and not needed when nothing is missing
+
+    try:
+        apt.install(decided.install, upgrading=upgrading, again=f"{COMMANDS[purpose]} UPGRADE=1")
+    except apt.AptError as error:
+        print(error, file=sys.stderr)
+        return 1
     importlib.invalidate_caches()
     still = survey(needs).missing
     if still:

@@ -10,6 +10,7 @@ from booking.cli import typed_names
 from booking.cli.connection_options import quick_connection
 from booking.cli.deadline import found_in_time
 from booking.cli.output import printable
+from cluster import names
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 """A completion as click calls it, with the command line read so far, the parameter, and the beginning of the

@@ -128,14 +128,23 @@ class Reclaimer:
         wake_at(stop, self._changed)
         while not stop.is_set():
             self._clock.wait(self._changed, EVERY)
-            self._changed.clear()
             if stop.is_set():
                 return
-            before = self._failures.count
-            self.reconcile()
-            if self._failures.count != before:
+            if not self.round():
                 # A refused request is not repeated with every change of the cluster.
                 self._clock.wait(stop, EVERY)
+
+    @property
+    def is_triggered(self) -> bool:
+        """Whether something has changed that no pass has seen."""
+        return self._changed.is_set()
+
+    def round(self) -> bool:
+        """One pass for all that has changed until now; returns whether every request of it was answered."""
+        self._changed.clear()
+        before = self._failures.count
+        self.reconcile()
+        return self._failures.count == before
 
     def trigger(self) -> None:
         """Something has changed: reconcile at once. Thread-safe."""

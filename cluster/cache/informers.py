@@ -97,6 +97,11 @@ class Informers:
         self.add("storage classes", Reflector(self._kube, STORAGE_CLASSES, kept.classes, self._clock))
 
     @property
+    def reflectors(self) -> tuple[Reflector[Any], ...]:
+        """All of them, for callers that give them no threads."""
+        return tuple(self._reflectors.values())
+
+    @property
     def threads(self) -> Mapping[str, Callable[[threading.Event], None]]:
         """Name -> body of a thread that runs until the event is set: one per kind."""
         return {kind: reflector.run for kind, reflector in self._reflectors.items()}

@@ -39,6 +39,8 @@ class Attributes:
     dry_run: bool = False
 
 
+Review = Callable[[Json], Json]
+"""Returns the ``status`` of a question that is answered and never stored, such as a TokenReview."""
 Admission = Callable[[Attributes], Json]
 """Returns the object as it will be stored; an ApiError refuses it."""
 
@@ -73,6 +75,8 @@ class ServerCore:
         self.forbidden: dict[str, tuple[int, str]] = {}
         """Uids of pods whose eviction a webhook denies -> the code and message of its answer."""
         self.admission: Admission | None = None
+        self.reviews: dict[str, Review] = {}
+        """Kind that is answered and not stored, by its plural -> what answers it."""
         self.calls: list[Call] = []
         self._calls_kept = calls_kept
         self.numbers = itertools.count(1)

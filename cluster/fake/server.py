@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cluster.fake.clock import FakeClock
-from cluster.fake.core import ADMINISTRATOR, Admission, Attributes, Call, ServerCore, text_of
+from cluster.fake.core import ADMINISTRATOR, Admission, Attributes, Call, Review, ServerCore, text_of
 from cluster.fake.ending import finished, grace_of
 from cluster.fake.history import ChangeView
 from cluster.fake.kinds import COUNTED, PODS
@@ -109,6 +109,11 @@ class FakeKube(UserKube):
     @admission.setter
     def admission(self, admission: Admission | None) -> None:
         self._core.admission = admission
+
+    def answer(self, resource: Resource[T], review: Review) -> None:
+        """Answer creations of this kind, whose objects are questions, and store none of them."""
+        with self._core.lock:
+            self._core.reviews[resource.plural] = review
 
     @property
     def calls(self) -> list[Call]:

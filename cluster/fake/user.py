@@ -8,7 +8,7 @@ from cluster.fake.core import ADMINISTRATOR, ServerCore, text_of
 from cluster.fake.creating import created
 from cluster.fake.ending import deleted, evicted
 from cluster.fake.errors import check_preconditions, refusal
-from cluster.fake.state import plain
+from cluster.fake.state import State, plain
 from cluster.fake.updating import patched
 from cluster.fake.watching import FakeWatch
 from cluster.kube.errors import Request, Unsent
@@ -62,6 +62,10 @@ class UserKube:
         """Create an object; see ``Kube``."""
         path = resource.path(namespace) + ("?dryRun=All" if dry_run else "")
         with self._core.call(self.user, "POST", path, body) as request:
+            review = self._core.reviews.get(resource.plural)
+            if review is not None:
+                question = plain(body)
+                return State({**question, "status": review(question)}).typed(resource)
             state = created(
                 self._core,
                 request,

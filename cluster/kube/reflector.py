@@ -111,6 +111,11 @@ class Reflector(Generic[T]):
         return self._resource
 
     @property
+    def selection(self) -> Selection:
+        """Which objects of the kind it follows."""
+        return self._selection
+
+    @property
     def lists(self) -> int:
         """Number of lists that the handler has taken."""
         return self._lists
@@ -130,7 +135,7 @@ class Reflector(Generic[T]):
         self._stop = stop
         call_at(stop, self._close)
         while not stop.is_set():
-            delay = self._round()
+            delay = self.round()
             if delay is not None:
                 self._clock.wait(stop, delay)
 
@@ -139,7 +144,7 @@ class Reflector(Generic[T]):
             if self._watch is not None:
                 self._watch.close()
 
-    def _round(self) -> float | None:
+    def round(self) -> float | None:
         """One list if necessary, else one watch. Returns the seconds to wait then; None for no wait."""
         try:
             if self._version is not None:

@@ -10,7 +10,7 @@ need.
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from devcluster.binaries.build import build
 from devcluster.binaries.cache import cache_folder, kept
 from devcluster.binaries.errors import BuildError
 from devcluster.binaries.pins import TOOLS, Tool, common_key, key, version
-from devcluster.binaries.progress import Progress, ProgressLine, Report, silent
+from devcluster.binaries.progress import Progress, ProgressLine, Report, Whole, places, silent
 from devcluster.binaries.toolchain import ensure_go
 
 __all__ = ["Binaries", "BuildError", "Progress", "ProgressLine", "Report", "ensure", "ensure_tool"]
@@ -58,8 +58,10 @@ def ensure(report: Report = silent) -> Binaries:
     keys = {tool: key(tool) for tool in TOOLS}
 
     def compose(draft: Path) -> None:
+        due = [tool for tool in TOOLS if not _has(shelf / keys[tool], tool.names)]
+        where = dict(zip(due, places([tool.seconds for tool in due]), strict=True))
         for tool in TOOLS:
-            _keep(tool, shelf / keys[tool], folder, report)
+            _keep(tool, shelf / keys[tool], folder, partial(_report_in, where.get(tool), report))
             for name in tool.names:
                 # Relative, so that the whole cache can be moved.
                 (draft / name).symlink_to(Path("..", keys[tool], name))
@@ -83,6 +85,11 @@ def ensure_tool(tool: Tool, report: Report = silent) -> Path:
 
 def _wait(subject: str, report: Report) -> None:
     report(Progress(subject, "waiting for another process that builds the same"))
+
+
+def _report_in(whole: Whole | None, report: Report, progress: Progress) -> None:
+    """Pass a report on, with the tool's place among all that are built."""
+    report(replace(progress, whole=whole))
 
 
 def _keep(tool: Tool, place: Path, folder: Path, report: Report) -> None:

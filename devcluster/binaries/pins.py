@@ -45,6 +45,8 @@ class Tool:
     """Packages whose gitVersion, gitMajor, gitMinor and gitTreeState the linker sets."""
     version_variables: tuple[str, ...] = ()
     """Variables that the linker sets to the version."""
+    seconds: float = 60.0
+    """How long fetching and building takes on two quiet cores; estimates begin with it."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,7 +55,7 @@ class Tool:
 
 
 TOOLS = (
-    Tool(name="etcd", module="go.etcd.io/etcd/server/v3", outputs=(("server", "etcd"),)),
+    Tool(name="etcd", module="go.etcd.io/etcd/server/v3", outputs=(("server", "etcd"),), seconds=46.0),
     # Without the seccomp tag runc starts only privileged pods; the tag needs cgo and libseccomp.
     Tool(
         name="runc",
@@ -61,11 +63,13 @@ TOOLS = (
         outputs=(("runc", "runc"),),
         tags="seccomp",
         cgo=True,
+        seconds=12.0,
     ),
     Tool(
         name="cni",
         module="github.com/containernetworking/plugins",
         outputs=(("bridge", "bridge"), ("host-local", "host-local"), ("portmap", "portmap")),
+        seconds=3.0,
     ),
     Tool(
         name="containerd",
@@ -75,6 +79,7 @@ TOOLS = (
             ("containerd-shim-runc-v2", "containerd-shim-runc-v2"),
             ("ctr", "ctr"),
         ),
+        seconds=61.0,
     ),
     # Renders and installs the chart. Without the variable it calls itself v4.3.
     Tool(
@@ -82,6 +87,7 @@ TOOLS = (
         module="helm.sh/helm/v4",
         outputs=(("helm", "helm"),),
         version_variables=("helm.sh/helm/v4/internal/version.version",),
+        seconds=110.0,
     ),
     # Without the version packages kubectl and the nodes call themselves v0.0.0.
     Tool(
@@ -91,6 +97,7 @@ TOOLS = (
         packages=".",
         links=KUBERNETES_PROGRAMS,
         version_packages=("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
+        seconds=397.0,
     ),
 )
 """In the order of building: the short ones first, so that a missing header shows within a minute."""

@@ -4,7 +4,7 @@ The numbers are Go's own: `go list` says which packages must be compiled and whi
 `go build -v` names each one that it compiles.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TextIO
 
@@ -12,6 +12,38 @@ from cluster.process.clock import Clock
 
 PIPE_INTERVAL: Final = 20.0
 """Seconds between two lines for a reader that is not a terminal."""
+_TRUST: Final = 60.0
+"""Seconds of work after which this machine's own pace counts as much as the pace of the estimates."""
+_COMPILED: Final = 0.9
+"""The part of a tool's time after which only linking is left."""
+_ROUND: Final = 10
+"""Estimates are told in tens of seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Where one tool stands among all that are made in a run. Seconds are those of a quiet machine."""
+
+    number: int
+    """Its place among them, from 1."""
+    tools: int
+    before: float
+    """Seconds of the tools that are made before it."""
+    own: float
+    after: float
+    """Seconds of the tools that are made after it."""
+
+    def total(self, elapsed: float, fraction: float) -> float:
+        """How many seconds all will have taken, after `elapsed` seconds and at this fraction of the tool."""
+        due = self.before + self.own * fraction
+        left = self.own * (1.0 - fraction) + self.after
+        return elapsed + left * (elapsed + _TRUST) / (due + _TRUST)
+
+
+def places(seconds: Sequence[float]) -> Iterator[Whole]:
+    """The place of each tool in a run that makes these, by the seconds that each takes."""
+    for index, own in enumerate(seconds):
+        yield Whole(index + 1, len(seconds), sum(seconds[:index]), own, sum(seconds[index + 1 :]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +61,15 @@ class Progress:
     """Whether `known` is only an upper bound."""
     cached: int = 0
     """How many need not be done, because Go's cache has them."""
+    whole: Whole | None = None
+    """Its place in a run that makes several."""
+
+    @property
+    def fraction(self) -> float:
+        """How much of the subject is over, 0 to 1, as far as Go says it."""
+        if self.doing == "compiling" and self.known:
+            return _COMPILED * (self.done + self.cached) / (self.known + self.cached)
+        return {"linking": _COMPILED, "done": 1.0}.get(self.doing, 0.0)
 
     def __str__(self) -> str:
         """The text of the line, without the time."""
@@ -98,19 +139,43 @@ class ProgressLine:
         """Show it; without a terminal only if a new step began or `PIPE_INTERVAL` is over."""
         now = self._clock.monotonic()
         last, self._last = self._last, progress
-        if last is None or progress.subject != last.subject:
+        goes_on = last is not None and last.whole is not None and progress.whole is not None
+        if last is None or (progress.subject != last.subject and not goes_on):
             self._began = now
-        fresh = last is None or (progress.subject, progress.doing) != (last.subject, last.doing)
+        fresh = last is None or _step(progress) != _step(last)
         if not self._terminal and not fresh and now - self._shown_at < PIPE_INTERVAL:
             return
         self._shown_at = now
-        minutes, seconds = divmod(int(now - self._began), 60)
-        text = f"{progress} [{minutes}:{seconds:02}]"
+        text = _text(progress, now - self._began)
         if not self._terminal:
             self._stream.write(f"{text}\n")
         else:
-            unfinished = last is not None and last.doing != "done" and last.subject != progress.subject
-            begin = "\n" if unfinished else "\r"
-            end = "\n" if progress.doing == "done" else ""
+            changed = last is not None and last.doing != "done" and last.subject != progress.subject
+            begin = "\n" if changed and not goes_on else "\r"
+            over = progress.whole is None or progress.whole.number == progress.whole.tools
+            end = "\n" if over and progress.doing == "done" else ""
             self._stream.write(f"{begin}{text}\x1b[K{end}")
         self._stream.flush()
+
+
+def _step(progress: Progress) -> tuple[str, str]:
+    """What a reader without a terminal is told of at once: in a run of several, each tool and its end."""
+    doing = progress.doing if progress.whole is None or progress.doing == "done" else ""
+    return progress.subject, doing
+
+
+def _text(progress: Progress, elapsed: float) -> str:
+    """The whole line: the subject's own time or, in a run that makes several, the time of all."""
+    place = progress.whole
+    if place is None:
+        return f"{progress} [{_minutes(elapsed)}]"
+    about = round(place.total(elapsed, progress.fraction) / _ROUND) * _ROUND
+    return (
+        f"{place.number} of {place.tools} tools, {_minutes(elapsed)} of about"
+        f" {_minutes(max(about, elapsed))}: {progress}"
+    )
+
+
+def _minutes(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02}"

@@ -49,8 +49,9 @@ def main(name: str, *, once: bool, processes: bool) -> None:
             except StepError as error:
                 raise ClusterError(f"{error}\n{cluster_state(cluster)}") from error
             reporter.say("parts", "the policy stays: bookings of 10 seconds and more, no time between two")
-            reporter.chapter(f"REST API: {parts.booking_url}/api/v1\nexport KUBECONFIG={cluster.kubeconfig}")
             if not once:
+                kubeconfig = f"export KUBECONFIG={cluster.kubeconfig}"
+                reporter.chapter(f"REST API: {parts.booking_url}/api/v1\n{kubeconfig}")
                 _stay(cluster, reporter, parts)
     except KeyboardInterrupt:
         pass

@@ -128,8 +128,26 @@ def lint(program: Path, folder: Path) -> str:
     return helm(program, folder, "lint", "--strict", str(CHART), values={})
 
 
-def helm(program: Path, folder: Path, *words: str, values: Mapping[str, Any]) -> str:
+def package(program: Path, folder: Path) -> Path:
+    """The chart as one file, as a registry or a download offers it.
+
+    Args:
+        program: Helm.
+        folder: where the file comes, and what Helm keeps for itself.
+    """
+    helm(program, folder, "package", str(CHART), f"--destination={folder}", values=None)
+    (made,) = folder.glob(f"{names.PRODUCT}-*.tgz")
+    return made
+
+
+def helm(program: Path, folder: Path, *words: str, values: Mapping[str, Any] | None) -> str:
     """Run Helm; everything that it keeps for itself goes into a folder of ours. Returns what it prints.
+
+    Args:
+        program: Helm.
+        folder: for what it keeps.
+        words: the command.
+        values: of the chart; None for a command that takes none.
 
     Raises:
         ClusterError: in Helm's own words.
@@ -138,7 +156,8 @@ def helm(program: Path, folder: Path, *words: str, values: Mapping[str, Any]) ->
     kept = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "HOME", "KUBECACHEDIR")
     homes = dict.fromkeys(kept, str(folder))
     environment = {"PATH": "/usr/bin:/bin", **homes}
-    return output([program, *words, "--values=-"], given=json.dumps(values), env=environment)
+    given = [] if values is None else ["--values=-"]
+    return output([program, *words, *given], given=json.dumps(values), env=environment)
 
 
 def _release() -> list[str]:

@@ -10,6 +10,8 @@ WIDE: Final = 44
 """Letters in one line of a box."""
 DEVELOPERS: Final = "devcluster"
 """The package that nothing shipped may import; it may import everything itself."""
+DEMO: Final = "demo"
+"""The package that no part may import; it runs them all."""
 BESIDE: Final = " | "
 """The separator of neighbours on one floor, in a contract."""
 
@@ -18,8 +20,9 @@ def rooms_diagram() -> str:
     """Every package as a frame with its floors as boxes, in Mermaid; arrows lead to what may be imported."""
     contracts = tomllib.loads((ROOT / "contracts.toml").read_text())["tool"]["importlinter"]["contracts"]
     upper, lower = _parts(contracts)
-    lines = [line for package in (DEVELOPERS, *upper, *lower) for line in _frame(package, contracts)]
-    lines.append(f"    {DEVELOPERS} --> {' & '.join((*upper, *lower))}")
+    lines = [line for package in (DEVELOPERS, DEMO, *upper, *lower) for line in _frame(package, contracts)]
+    lines.append(f"    {DEVELOPERS} --> {' & '.join((DEMO, *upper, *lower))}")
+    lines.append(f"    {DEMO} --> {' & '.join((*upper, *lower))}")
     lines.append(f"    {' & '.join(upper)} --> {' & '.join(lower)}")
     return "\n".join(["```mermaid", "flowchart TB", *lines, "```", ""])
 
@@ -27,7 +30,7 @@ def rooms_diagram() -> str:
 def _parts(contracts: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
     """The parts, and the packages that all of them build on."""
     (found,) = (one for one in contracts if one["type"] == "layers" and not one.get("containers"))
-    upper, lower = found["layers"]
+    *_, upper, lower = found["layers"]
     return upper.split(BESIDE), lower.split(BESIDE)
 
 

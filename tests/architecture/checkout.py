@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-SHIPPED: Final = ("booking", "cluster", "deviceplugin", "extender")
+PARTS: Final = ("booking", "cluster", "deviceplugin", "extender")
+SHIPPED: Final = (*PARTS, "demo")
 PACKAGES: Final = (*SHIPPED, "devcluster")
 GENERATED: Final = "kubeletapi"
 

@@ -21,6 +21,7 @@ def test_the_wheel_holds_our_packages_and_nothing_else(tmp_path: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {
         "booking",
         "cluster",
+        "demo",
         "deviceplugin",
         "extender",
     }

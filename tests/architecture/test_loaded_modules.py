@@ -63,7 +63,7 @@ WEB = {"flask", "jinja2", "werkzeug"}
 DATABASE = {"peewee", "playhouse", "psycopg", "sqlite3"}
 TLS = {"cryptography", "uvicorn"}
 NODE = {"grpc", "google.protobuf", "pynvml"}
-TESTING = {"cluster.fake", "devcluster", "hypothesis", "pytest", "tests", "unittest.mock"}
+TESTING = {"cluster.fake", "demo", "devcluster", "hypothesis", "pytest", "tests", "unittest.mock"}
 FORBIDDEN = {
     "node agent": NOBODY | WEB | DATABASE | TLS | TESTING | {"booking", "extender", "cluster.cache"},
     "extender": (NOBODY - OFFICIAL_CLIENT) | DATABASE | TLS | NODE | TESTING | {"booking", "deviceplugin"},

@@ -48,6 +48,12 @@ OF_PODS = {
     *(f"{names.PRODUCT}-{what}" for what in ("policy", "extender-client", "scheduler-extender")),
 }
 """What the pods of the chart are made of: a ConfigMap, a Secret, a binding."""
+OF_NOTES = {
+    f"daemonset/{names.NODE_AGENT}",
+    *(f"{kind}/{names.BOOKING_SERVER}" for kind in ("deployment", "service")),
+    f"{names.NVIDIA_PREFIX}gpu.present",
+}
+"""What the chart's notes give people to type, and a label of others by which they know nodes with GPUs."""
 MOUNTED = (f"/etc/{names.PRODUCT}/", f"/etc/kubernetes/{names.PRODUCT}/", f"/var/lib/{names.PRODUCT}")
 """Where the chart's pods, and the cluster's own kube-scheduler, find their files;
 tests/long/charts/test_pods_rendered.py loads what the settings say."""
@@ -231,6 +237,7 @@ def test_every_name_of_ours_in_files_of_other_languages_is_in_names() -> None:
         | OF_MAIA
         | OF_MONITORING
         | OF_EVENTS
+        | OF_NOTES
         | OF_PODS
         | FORMER
         | OF_THE_API

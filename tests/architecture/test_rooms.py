@@ -38,7 +38,11 @@ GRAB_BAGS = {
     "utility",
     "utils",
 }
-OF_OTHERS = ("devcluster/components/controller_manager.py", "tests/charts/cert-manager/")
+OF_OTHERS = (
+    "devcluster/components/controller_manager.py",
+    "docs/recipes/cert-manager.md",
+    "tests/charts/cert-manager/",
+)
 """Named after what they start or install."""
 
 

@@ -16,6 +16,7 @@ from devcluster.errors import ClusterError
 from devcluster.product import chart, existing, extender, scheduler_profile
 from docs.tables import scheduler as documented_scheduler
 from tests.charts.conftest import Document, Render
+from tests.charts.matrix import MATRIX
 
 pytestmark = pytest.mark.component
 
@@ -32,6 +33,20 @@ def rules(documents: list[Document], kind: str, name: str) -> list[dict[str, Any
 
 def test_helm_lint_passes(program: Path, tmp_path: Path) -> None:
     assert "0 chart(s) failed" in chart.lint(program, tmp_path)
+
+
+class Unique(yaml.SafeLoader):
+    """Refuses a key that is there twice, of which others take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's own
+        keys = [self.construct_object(key) for key, _ in node.value]  # type: ignore[no-untyped-call]
+        assert len(set(keys)) == len(keys), f"{node.start_mark}: a key is there twice: {keys}"
+        return dict(super().construct_mapping(node, deep))
+
+
+@pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX.keys())
+def test_no_document_has_a_key_twice(program: Path, tmp_path: Path, values: dict[str, Any]) -> None:
+    assert list(yaml.load_all(chart.render(program, tmp_path, values), Unique))
 
 
 def test_every_value_is_explained() -> None:

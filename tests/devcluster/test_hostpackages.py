@@ -9,14 +9,15 @@ import pytest
 from devcluster import hostpackages
 from devcluster.hostpackages import (
     CLUSTER_NEEDS,
+    TESTS_NEEDS,
     VENV_NEEDS,
     Facts,
     Need,
     Plan,
-    install,
     is_debian_like,
     is_there,
     plan,
+    purpose_here,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -53,8 +54,9 @@ def test_a_user_who_is_not_root_gets_the_apt_command_for_the_virtual_environment
     assert "apt-get install --no-install-recommends python3.12-venv" in decided.refusal
 
 
-def test_a_cluster_is_refused_without_root_even_when_nothing_is_missing() -> None:
-    refusal = plan(READY._replace(root=False)).refusal
+@pytest.mark.parametrize("purpose", ["cluster", "tests"])
+def test_a_cluster_is_refused_without_root_even_when_nothing_is_missing(purpose: str) -> None:
+    refusal = plan(READY._replace(root=False), purpose).refusal
     assert "needs root" in refusal
     assert "Missing" not in refusal
 
@@ -124,35 +126,26 @@ def test_a_cluster_needs_all_that_the_virtual_environment_needs() -> None:
     assert set(VENV_NEEDS) < set(CLUSTER_NEEDS)
 
 
+def test_images_need_no_root_where_docker_is_and_say_so_where_it_is_not(tmp_path: Path) -> None:
+    folders = [str(tmp_path)]
+    assert purpose_here("images", folders) == "images"
+    assert "Without Docker, images need root" in plan(READY._replace(root=False), "images").refusal
+    docker = tmp_path / "docker"
+    docker.write_text("")
+    docker.chmod(0o755)
+    assert purpose_here("images", folders) == "venv"
+    assert purpose_here("cluster", folders) == "cluster"
+
+
+def test_what_only_tests_use_comes_with_the_tests() -> None:
+    packages = {need.package for need in set(TESTS_NEEDS) - set(CLUSTER_NEEDS)}
+    assert packages == {"postgresql", "chromium", "prometheus"}
+
+
 def run(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "devcluster.hostpackages", *arguments]
     environment = {"PATH": str(path)}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-
-
-def test_packages_are_installed_without_questions_after_an_update_of_the_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    apt_get = tmp_path / "apt-get"
-    apt_get.write_text(f'#!/bin/sh\necho "$DEBIAN_FRONTEND $*" >> {tmp_path}/calls\n')
-    apt_get.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert install(("gcc", "nftables")) == 0
-    assert (tmp_path / "calls").read_text().splitlines() == [
-        "noninteractive update -q",
-        "noninteractive install -q -y --no-install-recommends gcc nftables",
-    ]
-
-
-def test_a_failing_apt_get_ends_the_installation_and_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    apt_get = tmp_path / "apt-get"
-    apt_get.write_text("#!/bin/sh\nexit 100\n")
-    apt_get.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert install(("gcc",)) == 100
-    assert capsys.readouterr().err == "`apt-get update -q` failed with exit status 100.\n"
 
 
 def test_the_module_can_be_parsed_by_an_old_python_that_it_refuses() -> None:
@@ -168,7 +161,7 @@ def test_an_unknown_purpose_is_answered_with_the_usage(tmp_path: Path) -> None:
 
 def test_it_needs_only_the_standard_library_and_an_empty_package() -> None:
     program = (
-        "import sys; before = set(sys.modules); import devcluster.hostpackages;"
+        "import sys; before = set(sys.modules); import devcluster.hostpackages; import devcluster.apt;"
         " print(*sorted(name for name in set(sys.modules) - before"
         " if name.partition('.')[0] not in sys.stdlib_module_names))"
     )
@@ -179,4 +172,7 @@ def test_it_needs_only_the_standard_library_and_an_empty_package() -> None:
         check=True,
         env=os.environ,
     )
-    assert answer.stdout.split() == ["devcluster", "devcluster.hostpackages"]
+    assert answer.stdout.split() == [
+        *("cluster", "cluster.names"),
+        *("devcluster", "devcluster.apt", "devcluster.hostpackages"),
+    ]

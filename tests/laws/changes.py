@@ -7,28 +7,12 @@ from typing import Any, Final
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, POD_TEMPLATES, PODS, Object, Resource
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
+from demo.simulation.maker import Maker
 
 WATCHED: Final[dict[str, Resource[Any]]] = {
     resource.plural: resource for resource in (PODS, NODES, BOOKINGS, LEASES, POD_TEMPLATES)
 }
 """The kinds that the laws are about."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Maker:
-    """The author of a write, as known to the test that plays the cluster.
-
-    name: for people. is_ours: whether it is a part of the product. staleness: seconds since the oldest of
-    their caches had an event. skew: seconds that their clock is ahead of the cluster's. store: the id of
-    their database. problem: why that cannot be used, None where it can. Both are None for one who has none.
-    """
-
-    name: str
-    is_ours: bool = False
-    staleness: float = 0.0
-    skew: float = 0.0
-    store: str | None = None
-    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cluster import names
-from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
+from cluster.kube.resources import LEASES
 from cluster.objects.pods import Pod, is_terminal
+from demo.simulation.maker import FOLLOWED
 from tests.laws.changes import Change
 
-FOLLOWED: Final = frozenset({PODS.plural, NODES.plural, LEASES.plural, BOOKINGS.plural})
 LONGEST: Final = timedelta(seconds=400)
 """As far back as anybody may ask: 150 s before what was known before an outage."""
 _APART: Final = timedelta(seconds=1)

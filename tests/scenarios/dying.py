@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from demo.simulation.part import Part
+from demo.simulation.part_client import Killed
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.part import Part
-from tests.scenarios.part_client import Killed
 from tests.scenarios.takings import Taking, world_of
 
 

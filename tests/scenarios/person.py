@@ -9,8 +9,8 @@ from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
+from demo.simulation.server import UnavailableError
 from tests.fakes.objects import A100
-from tests.scenarios.server import UnavailableError
 
 if TYPE_CHECKING:
     from tests.scenarios.world import World

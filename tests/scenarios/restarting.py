@@ -6,8 +6,8 @@ story would not be a restart's fault.
 
 from typing import TYPE_CHECKING, Final
 
+from demo.simulation.part import Part
 from tests.laws.l9 import assert_unchanged
-from tests.scenarios.part import Part
 
 if TYPE_CHECKING:
     from tests.scenarios.world import World

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from demo.simulation.controllers import Workload
+from demo.simulation.job_controller import BatchJob
 from tests.scenarios.acts import fill, served, settled
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.controllers import Workload
-from tests.scenarios.job_controller import BatchJob
 from tests.scenarios.person import NAMESPACE, a_pod
 from tests.scenarios.seeing import Value, devices, has_left, is_gone, runs, state_of, waits
 from tests.scenarios.story import SHORT, Story

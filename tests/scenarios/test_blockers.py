@@ -4,9 +4,9 @@ import pytest
 
 from cluster import names
 from cluster.kube.resources import DISRUPTION_BUDGETS, EVENTS
+from demo.simulation.controllers import Workload
 from tests.scenarios.acts import BOBS, fill, is_kept, left, served, settled
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.controllers import Workload
 from tests.scenarios.person import NAMESPACE, a_pod
 from tests.scenarios.seeing import runs, uid_of
 from tests.scenarios.world import World

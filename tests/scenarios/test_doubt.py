@@ -7,11 +7,11 @@ import pytest
 from cluster import names
 from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import LEASES
+from demo.simulation.server import UnavailableError
 from tests.scenarios.acts import came_back, fill, is_kept, left, served, settled
 from tests.scenarios.conftest import Worlds
 from tests.scenarios.person import a_pod
 from tests.scenarios.seeing import has_left, is_back, runs, state_of, waits
-from tests.scenarios.server import UnavailableError
 from tests.scenarios.world import World
 
 DAY = timedelta(days=1)

@@ -8,9 +8,9 @@ from booking.eviction_settings import WARNINGS, EndAction
 from cluster import names
 from cluster.kube.resources import EVENTS, PODS
 from cluster.objects.pods import Pod, asks_for_gpus, is_live
+from demo.simulation.controllers import Workload
 from tests.scenarios.acts import gpus, served, settled
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.controllers import Workload
 from tests.scenarios.person import NAMESPACE, a_pod
 from tests.scenarios.seeing import is_back, runs, uid_of, waits
 from tests.scenarios.world import World

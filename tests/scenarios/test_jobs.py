@@ -4,10 +4,10 @@ import pytest
 
 from cluster import names
 from cluster.objects.pods import Pod, asks_for_gpus, is_live
+from demo.simulation.job_controller import UID_LABEL, BatchJob
 from tests.fakes.objects import a100
 from tests.scenarios.acts import left, served, settled
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.job_controller import UID_LABEL, BatchJob
 from tests.scenarios.person import NAMESPACE, a_pod
 from tests.scenarios.seeing import runs, uid_of, waits
 from tests.scenarios.world import World

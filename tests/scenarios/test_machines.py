@@ -5,10 +5,10 @@ import pytest
 from cluster import names
 from cluster.kube.resources import NODES
 from cluster.objects.pods import is_terminating
+from demo.simulation.kubelet import REFUSED
 from tests.fakes.objects import a100
 from tests.scenarios.acts import came_back, fill, gpus, is_kept, left, served, settled
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.kubelet import REFUSED
 from tests.scenarios.person import a_pod
 from tests.scenarios.seeing import devices, has_left, runs, uid_of, waits
 from tests.scenarios.world import World

@@ -3,9 +3,9 @@
 from typing import Any
 
 from cluster import names
+from demo.simulation.controllers import Workload
 from tests.scenarios.acts import came_back, fill, is_kept, left, served, settled
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.controllers import Workload
 from tests.scenarios.person import NAMESPACE, a_pod
 from tests.scenarios.seeing import devices, is_back, runs, uid_of, waits
 from tests.scenarios.world import World

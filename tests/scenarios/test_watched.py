@@ -12,10 +12,10 @@ from cluster import names
 from cluster.cache import informers
 from cluster.kube import clock_skew
 from cluster.kube.resources import BOOKINGS, PODS
+from demo.simulation.server import Server
 from tests.laws.broken import LawBrokenError
 from tests.scenarios.acts import came_back, fill, served, settled
 from tests.scenarios.person import NAMESPACE, a_pod
-from tests.scenarios.server import Server
 from tests.scenarios.world import World
 
 Scenario = Callable[[World], None]

@@ -13,7 +13,7 @@ from cluster.decide.entitlement import UserCoverage, candidate, entitlement
 from cluster.decide.identity import UsersOf, users_by_label
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
-from tests.booking.admission.applying import applied
+from demo.simulation.json_patch import applied
 from tests.fakes.objects import EPOCH, a_booking
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from booking.admission.patch import Operation, patch
-from tests.booking.admission.applying import applied
+from demo.simulation.json_patch import applied
 
 KEYS = st.sampled_from(["a", "b", "c/d", "e~f", "~1", ""])
 LEAVES: st.SearchStrategy[Any] = st.sampled_from([None, True, 1, 2, "", "x", [1], [2, {"a": 1}], {}])

@@ -22,7 +22,7 @@ from cluster.fake.clock import FakeClock
 from cluster.kube.errors import ApiError, Request, Unreachable
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
-from tests.booking.admission.applying import applied
+from demo.simulation.json_patch import applied
 from tests.booking.admission.fake_cluster_view import CREATORS, FakeClusterView
 from tests.fakes.objects import a_booking
 

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.fake.clock import FakeClock
-from devcluster.binaries.progress import Counter, Progress, ProgressLine
+from devcluster.binaries.progress import Counter, Progress, ProgressLine, Whole, places
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "go"
 
@@ -82,3 +82,42 @@ def test_a_pipe_gets_a_line_when_something_begins_and_every_twenty_seconds() -> 
         "etcd: compiling 8 of 99 [0:40]",
         "etcd: linking [0:46]",
     ]
+
+
+HOUR_OF_WORK = [46.0, 12.0, 3.0, 61.0, 110.0, 397.0]
+
+
+def test_a_run_of_several_tools_is_one_line_with_one_clock_until_all_are_made() -> None:
+    first, second = places([60.0, 60.0])
+    steps = [
+        (0.0, Progress("etcd", "compiling", done=0, known=9, whole=first)),
+        (60.0, Progress("etcd", "done", whole=first)),
+        (0.0, Progress("runc", "compiling", done=0, known=9, whole=second)),
+        (60.0, Progress("runc", "done", whole=second)),
+    ]
+    assert shown(Terminal(), steps) == (
+        "\r1 of 2 tools, 0:00 of about 2:00: etcd: compiling 0 of 9\x1b[K"
+        "\r1 of 2 tools, 1:00 of about 2:00: etcd: done\x1b[K"
+        "\r2 of 2 tools, 1:00 of about 2:00: runc: compiling 0 of 9\x1b[K"
+        "\r2 of 2 tools, 2:00 of about 2:00: runc: done\x1b[K\n"
+    )
+
+
+def test_a_pipe_gets_a_line_for_each_tool_of_a_run_and_its_end() -> None:
+    (only,) = places([60.0])
+    doing = ("reading packages", "fetching modules", "compiling", "linking", "done")
+    steps = [(1.0, Progress("etcd", each, whole=only)) for each in doing]
+    assert [line.split()[-1] for line in shown(io.StringIO(), steps).splitlines()] == ["packages", "done"]
+
+
+def test_the_estimate_of_the_whole_follows_the_pace_of_this_machine() -> None:
+    *_, helm, kubernetes = places(HOUR_OF_WORK)
+    assert helm == Whole(5, 6, 122.0, 110.0, 397.0)
+    assert round(kubernetes.total(232.0, 0.0)) == sum(HOUR_OF_WORK)
+    assert kubernetes.total(464.0, 0.0) > 1.5 * sum(HOUR_OF_WORK)  # half as fast
+    assert kubernetes.total(900.0, 1.0) == 900.0
+
+
+def test_what_gos_cache_has_counts_as_compiled() -> None:
+    half = Progress("etcd", "compiling", done=0, known=50, cached=50)
+    assert 0.4 < half.fraction < 0.5

@@ -1,15 +1,16 @@
 """The chart on a real API server: it is accepted, Bookings are checked, installing again harms nothing."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cluster import names
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
 from devcluster.product import chart
-from tests.charts.conftest import Render
 from tests.charts.matrix import MATRIX
 from tests.long.charts.conftest import NO_PULL
 
@@ -42,14 +43,20 @@ def create(cluster: Cluster, name: str, spec: dict[str, Any], *flags: str) -> di
 
 
 @pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
-def test_every_document_is_accepted_by_the_api_server(
-    installed: Cluster, render: Render, values: dict[str, Any]
+def test_every_document_is_accepted_by_the_api_servers_strict_validation(
+    installed: Cluster, program: Path, tmp_path: Path, values: dict[str, Any]
 ) -> None:
-    documents = render(values)
-    items = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
-    words = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--filename=-"]
-    output = installed.kubectl(*words, "--output=name", given=items)
-    assert len(output.splitlines()) == len(documents)
+    text = chart.render(program, tmp_path, values)
+    words = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict"]
+    output = installed.kubectl(*words, "--filename=-", "--output=name", given=text)
+    assert len(output.splitlines()) == len([document for document in yaml.safe_load_all(text) if document])
+
+
+def test_strict_validation_refuses_a_field_that_there_is_not(installed: Cluster) -> None:
+    text = "{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {ports: [{port: 80}], colour: red}}"
+    words = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-")
+    with pytest.raises(ClusterError, match="colour: field not declared in schema"):
+        installed.kubectl(*words, given=text)
 
 
 def test_a_booking_is_stored_with_its_defaults_and_listed_in_columns(installed: Cluster) -> None:

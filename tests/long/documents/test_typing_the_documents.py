@@ -33,7 +33,7 @@ from tests.laws.live import LiveWatch, checkpoints_of
 pytestmark = pytest.mark.e2e
 
 BOOKING_BY_REST = "URL="
-"""How the block of the README begins that books."""
+"""How the block of docs/rest.md begins that books."""
 OF_RELEASES = {
     command
     for heading in commands.LIFECYCLE
@@ -96,8 +96,8 @@ def laws(cluster: Cluster, parts: Parts) -> Iterator[LiveWatch]:
 
 @pytest.fixture(scope="module")
 def block() -> list[str]:
-    """The commands of "Booking by REST"."""
-    text = (ROOT / "README.md").read_text()
+    """The commands of docs/rest.md."""
+    text = (ROOT / "docs" / "rest.md").read_text()
     (found,) = (lines for lines in commands.blocks_in(text) if lines[0].startswith(BOOKING_BY_REST))
     return found
 
@@ -134,7 +134,7 @@ def test_helm_installs_as_it_is_documented(installed: list[str]) -> None:
     assert all("STATUS: deployed" in output for output in installed)
 
 
-def test_bookings_are_made_shown_given_back_and_cancelled_as_the_readme_says(
+def test_bookings_are_made_shown_given_back_and_cancelled_as_the_document_says(
     cluster: Cluster, parts: Parts, block: list[str], laws: LiveWatch
 ) -> None:
     assignments = [line for line in block if not line.startswith("curl ")]

@@ -185,10 +185,21 @@ def test_the_page_answers_on_the_port_that_kind_leads_to_the_laptop(played: Play
     assert urllib3.request("GET", url, timeout=60.0).status == 200
 
 
+def test_helm_says_what_would_change_before_anything_does(played: Played) -> None:
+    notes = played.of("helm upgrade", "--dry-run=server").partition("NOTES:")[2]
+    assert "What changes for running pods" in notes
+    assert "Nodes with GPUs:" in notes
+    # The first that installs finds no release of an earlier one.
+    installing = [
+        line for line in played.outputs if line.startswith("helm upgrade") and "dry-run" not in line
+    ]
+    assert "REVISION: 1" in played.outputs[installing[0]]
+
+
 def test_a_booking_is_tried_and_made_once_and_shown(played: Played) -> None:
     (shown,) = re.findall(r"\bb-\w+", played.of("kubectl gpu bookings"))
     assert shown in played.outputs["kubectl gpu book a100 --for 1d"]
-    assert shown not in played.of("--dry-run")
+    assert shown not in played.of("kubectl gpu book", "--dry-run")
     assert shown in played.of("kubectl get bookings")
 
 

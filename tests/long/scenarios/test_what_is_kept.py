@@ -18,12 +18,12 @@ from booking.policy.limits import Limits
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.events import EventRecorder
+from demo.simulation.loop import Loop
+from demo.simulation.part import Part
+from demo.simulation.part_client import PartKube
 from tests.laws.watcher import LawWatcher
 from tests.scenarios.acts import served, settled
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.loop import Loop
-from tests.scenarios.part import Part
-from tests.scenarios.part_client import PartKube
 from tests.scenarios.person import a_pod
 from tests.scenarios.world import World
 

@@ -12,7 +12,7 @@ def applied(obj: Mapping[str, Any], patch: Iterable[Operation]) -> dict[str, Any
     """A copy of the object with the patch applied.
 
     Raises:
-        AssertionError: a step that the API server would refuse.
+        ValueError: a step that the API server would refuse.
     """
     result: dict[str, Any] = _over_the_wire(dict(obj))
     for step in patch:
@@ -20,8 +20,8 @@ def applied(obj: Mapping[str, Any], patch: Iterable[Operation]) -> dict[str, Any
         target = result
         for part in way:
             target = target[part]
-        assert isinstance(target, dict), step
-        assert step.op == "add" or last in target, step
+        if not isinstance(target, dict) or (step.op != "add" and last not in target):
+            raise ValueError(f"The API server would refuse this step: {step}.")
         if step.op == "remove":
             del target[last]
         else:

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from cluster.kube.errors import ApiError
 from cluster.kube.reflector import Reflector
-from tests.laws.changes import Maker
-from tests.scenarios.loop import Action, Life
-from tests.scenarios.part_client import Killed, PartClock, PartKube, no_answer
-
-if TYPE_CHECKING:
-    from tests.scenarios.world import World
+from demo.simulation.loop import Action, Life
+from demo.simulation.maker import Maker
+from demo.simulation.part_client import Killed, PartClock, PartKube, no_answer
+from demo.simulation.surroundings import Surroundings
 
 R = TypeVar("R")
 
@@ -25,14 +23,6 @@ class NoAnswerError(Exception):
     """A part that was asked something is dead, paused, or died of it."""
 
 
-class Interruption(Protocol):
-    """Somebody who acts when a part calls the API server."""
-
-    def __call__(self, part: "Part", call: str, *, done: bool) -> None:
-        """Before the call, and when it has been done."""
-        ...
-
-
 class Part:
     """One process. A subclass says in ``node_shape`` of what it is made; nothing of it outlives its life."""
 
@@ -43,7 +33,7 @@ class Part:
     is_ours = False
     """Whether it is a part of the product, and not of Kubernetes."""
 
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: Surroundings, name: str) -> None:
         self.world = world
         self.name = name
         self.skew = 0.0
@@ -63,7 +53,8 @@ class Part:
     # --- its life --------------------------------------------------------------------------------------
     def start(self) -> None:
         """A new process; it knows nothing."""
-        assert not self.life.alive, f"{self.name} lives already."
+        if self.life.alive:
+            raise RuntimeError(f"{self.name} lives already.")
         self.life = Life()
         self.lives += 1
         self.clock = PartClock(self.world.clock, self)
@@ -165,7 +156,7 @@ class Part:
     def _catch_up(self) -> None:
         for reflector in self._reflectors:
             while not reflector.is_synced or self._tap(reflector).is_due(at_once=self.delivers_at_once):
-                if reflector._round() is not None and not reflector.is_synced:
+                if reflector.round() is not None and not reflector.is_synced:
                     return
         self.on_events()
 
@@ -179,7 +170,7 @@ class Part:
         """Something new may be known."""
 
     def _tap(self, reflector: Reflector[Any]) -> Any:
-        return self.kube.taps[reflector.resource.plural, reflector.resource.type, reflector._selection]
+        return self.kube.taps[reflector.resource.plural, reflector.resource.type, reflector.selection]
 
     def lag_of(self, plural: str) -> float:
         """See ``Caller``."""

@@ -6,20 +6,19 @@ pod fails at admission. What it gave is written in its checkpoint, which outlive
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from cluster import names
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NODES, PODS, WHOLE_PODS, WholePod
 from cluster.objects.assignment import AssignmentError, assignment_of
+from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod, container_needs, is_terminal, is_terminating
+from demo.simulation.loop import Life
+from demo.simulation.part import Part
+from demo.simulation.surroundings import Surroundings
 from deviceplugin.allocation.pod_devices import PodDevices
-from tests.scenarios.part import Part
-
-if TYPE_CHECKING:
-    from tests.scenarios.agent import Agent
-    from tests.scenarios.world import World
 
 Json = dict[str, Any]
 
@@ -38,6 +37,17 @@ NOT_STARTED: Final = {
 """A container that could not be started, as kubelet 1.37 reports it with containerd 2."""
 HEARTBEAT: Final = 10.0
 AGAIN_AFTER: Final = 1.0
+
+
+class RegisteredAgent(Protocol):
+    """A node agent, as its kubelet knows it."""
+
+    devices: tuple[Device, ...]
+    life: Life
+
+    def kubelet_changed(self) -> None:
+        """The kubelet has begun to listen, or has ceased to."""
+        ...
 
 
 @dataclass
@@ -87,14 +97,14 @@ class Kubelet(Part):
 
     latency = 0.01
 
-    def __init__(self, world: "World", node: str) -> None:
+    def __init__(self, world: Surroundings, node: str) -> None:
         super().__init__(world, f"kubelet {node}")
         self.user = f"system:node:{node}"
         self.node = node
         self.machine = Machine()
         self.is_runtime_away = False
         """Whether containers fail to start, because the container runtime is restarted."""
-        self.agent: Agent | None = None
+        self.agent: RegisteredAgent | None = None
         """The node agent that is registered with it."""
 
     def build(self) -> None:
@@ -128,7 +138,7 @@ class Kubelet(Part):
             self._advertise()
         except ApiError:
             return
-        self.world.controllers.heartbeat(self.node)
+        self.world.heartbeat(self.node)
 
     def advertise(self) -> None:
         """The agent has advertised other devices."""
@@ -180,6 +190,8 @@ class Kubelet(Part):
         now = self.world.loop.now
         inits = [c for c in pod.spec.init_containers or () if not c.is_sidecar]
         sandbox = Sandbox(pod=pod, whole=whole, starts=now + STARTS_WITHIN * (1 + len(inits)))
+        if pod.status.phase == "Running":
+            sandbox.starts, sandbox.reported = now, "Running"
         if is_terminating(pod):
             sandbox.ends = now
         elif container_needs(pod):
@@ -208,13 +220,13 @@ class Kubelet(Part):
                 self._free(uid)
                 return REFUSED
             self.machine.checkpoint[uid, need.name] = devices
-        self.world.watch_kubelet(self.node, self.holdings)
+        self.world.allocated(self.node)
         return None
 
     def _free(self, uid: str) -> None:
         for key in [key for key in self.machine.checkpoint if key[0] == uid]:
             del self.machine.checkpoint[key]
-        self.world.watch_kubelet(self.node, self.holdings)
+        self.world.allocated(self.node)
 
     def _terminate(self, sandbox: Sandbox) -> None:
         now = self.world.loop.now

@@ -10,12 +10,12 @@ from cluster.cache import UNSUCCESSFUL, Informers
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.events import EventRecorder
 from cluster.objects.pods import Pod
+from demo.simulation.part import NoAnswerError, Part
 from extender.__main__ import first_unready_reason
 from extender.binding.assumed_binds import EVERY as RESOLVES_EVERY
 from extender.binding.assumed_binds import AssumedBinds
 from extender.binding.bind import Bind
 from extender.binding.keyed_lock import KeyedLock
-from extender.http_server.server import Verbs
 from extender.kubelet_rejections import EVERY as REJECTIONS_EVERY
 from extender.kubelet_rejections import KubeletRejections
 from extender.leadership import SchedulerLeads
@@ -26,10 +26,8 @@ from extender.pending.requeue import EVERY as REQUEUES_EVERY
 from extender.pending.requeue import Requeue
 from extender.state.cluster_state import ClusterState
 from extender.verbs.filter import Filter
-from extender.verbs.preempt import Preempt, Terms
 from extender.verbs.prioritize import Prioritize
 from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
-from tests.scenarios.part import NoAnswerError, Part
 
 SCHEDULER = "gpu-scheduler_"
 """How the kube-scheduler next to it begins its name."""
@@ -47,7 +45,7 @@ class Extender(Part):
         events = EventRecorder(self.kube, self.clock, component=names.EXTENDER, registry=CollectorRegistry())
         state = ClusterState(self.clock)
         following = Informers(self.kube, state, self.clock, namespace=names.NAMESPACE, pods=UNSUCCESSFUL)
-        self._unready_reason = first_unready_reason(
+        self.unready_reason = first_unready_reason(
             following.unready_reason, clock_skew_reason(self.kube.skew)
         )
         keyed_lock = KeyedLock(self.clock)
@@ -59,20 +57,17 @@ class Extender(Part):
             lease=names.SCHEDULER_LEASE,
             prefix=SCHEDULER,
         )
-        self._verbs = Verbs(
-            filter=Filter(state),
-            prioritize=Prioritize(state, self.clock),
-            preempt=Preempt(state, self.clock, Terms(home=names.NAMESPACE)),
-            bind=Bind(self.kube, state, self.clock, keyed_lock, leads=leads, patience=0),
-        )
+        self._filter = Filter(state)
+        self._prioritize = Prioritize(state, self.clock)
+        self._bind = Bind(self.kube, state, self.clock, keyed_lock, leads=leads, patience=0)
         assumed_binds = AssumedBinds(self.kube, state, self.clock, keyed_lock)
         requeue = Requeue(self.kube, state, self.clock, namespace=names.NAMESPACE)
-        explain = PendingReasons(state, self.clock, events.warning, self._unready_reason)
+        explain = PendingReasons(state, self.clock, events.warning, self.unready_reason)
         kubelet_rejections = KubeletRejections(
             state, self.clock, events.warning, Metrics(CollectorRegistry()), leads=leads
         )
         self._awaits_answer = state.awaits_answer
-        self.follow(*following._reflectors.values())
+        self.follow(*following.reflectors)
         self.every(RESOLVES_EVERY, assumed_binds.reconcile, first=RESOLVES_EVERY)
         self.every(REQUEUES_EVERY, requeue.reconcile, first=REQUEUES_EVERY)
         self.every(EXPLAINS_EVERY, explain.reconcile, first=EXPLAINS_EVERY)
@@ -86,7 +81,7 @@ class Extender(Part):
         Raises:
             NoAnswerError: it is dead, paused, or answers 503.
         """
-        return self.respond(lambda: self._verbs.filter(self._question(pod, nodes)))
+        return self.respond(lambda: self._filter(self._question(pod, nodes)))
 
     def prioritize(self, pod: Pod, nodes: list[str]) -> dict[str, int]:
         """Node -> score.
@@ -94,7 +89,7 @@ class Extender(Part):
         Raises:
             NoAnswerError: as above.
         """
-        scores = self.respond(lambda: self._verbs.prioritize(self._question(pod, nodes)))
+        scores = self.respond(lambda: self._prioritize(self._question(pod, nodes)))
         return {each.host: each.score for each in scores}
 
     def bind(self, pod: Pod, node: str) -> str:
@@ -107,7 +102,7 @@ class Extender(Part):
         wanted = ExtenderBindingArgs(
             pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node
         )
-        return self.respond(lambda: self._verbs.bind(self._over_the_wire(wanted))).error
+        return self.respond(lambda: self._bind(self._over_the_wire(wanted))).error
 
     def awaits_answer(self, node: str) -> bool:
         """Whether a bind waits for what a kubelet says of another pod, as ``extender.binding.bind`` does.
@@ -122,7 +117,7 @@ class Extender(Part):
         return arguments
 
     def _over_the_wire(self, question: Any) -> Any:
-        why = self._unready_reason()
+        why = self.unready_reason()
         if why:
             raise NoAnswerError(why)
         return msgspec.json.decode(msgspec.json.encode(question), type=type(question))

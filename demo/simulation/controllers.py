@@ -7,18 +7,16 @@ DisruptionTarget). A workload creates a pod for every one that is missing.
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.interface import Selection
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.pods import Pod, is_live
-from tests.scenarios.job_controller import BatchJob
-from tests.scenarios.part import Part
-
-if TYPE_CHECKING:
-    from tests.scenarios.world import World
+from demo.simulation.job_controller import BatchJob
+from demo.simulation.part import Part
+from demo.simulation.surroundings import Surroundings
 
 Json = dict[str, Any]
 
@@ -51,7 +49,7 @@ class Controllers(Part):
     latency = 0.01
     user = WORKLOADS
 
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: Surroundings, name: str) -> None:
         super().__init__(world, name)
         self._heartbeats: dict[str, float] = {}
         self._unreachable: dict[str, float] = {}

@@ -1,6 +1,6 @@
 """A node agent: the real publisher and the real Lease renewer on a board of simulated GPUs."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -9,16 +9,14 @@ from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.node_lease import FIRST_PAUSE, RENEW_EVERY, LeaseRenewer
 from cluster.objects.inventory import Device
+from demo.simulation.kubelet import Kubelet
+from demo.simulation.part import Part
+from demo.simulation.surroundings import Surroundings
 from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.process.graceful_shutdown import SERVED_ON
 from deviceplugin.publish import COMPARE_EVERY, Publisher, PublisherSources
-from tests.scenarios.kubelet import Kubelet
-from tests.scenarios.part import Part
-
-if TYPE_CHECKING:
-    from tests.scenarios.world import World
 
 
 class Agent(Part):
@@ -27,7 +25,7 @@ class Agent(Part):
     user = f"system:serviceaccount:{names.NAMESPACE}:{names.NODE_AGENT}"
     is_ours = True
 
-    def __init__(self, world: "World", kubelet: Kubelet, devices: tuple[Device, ...]) -> None:
+    def __init__(self, world: Surroundings, kubelet: Kubelet, devices: tuple[Device, ...]) -> None:
         super().__init__(world, f"agent {kubelet.node}")
         self.devices = devices
         self._kubelet = kubelet
@@ -35,12 +33,17 @@ class Agent(Part):
         """Seconds from its start until the kubelet has its devices."""
 
     @property
+    def node(self) -> str:
+        """The node's name."""
+        return self._kubelet.node
+
+    @property
     def is_registered(self) -> bool:
         """Whether the kubelet has its devices."""
         return self._kubelet.agent is self and self._kubelet.life.alive
 
     def build(self) -> None:
-        """As ``deviceplugin.__main__.run`` does, with one thread for all, without NVML and gRPC."""
+        """As ``deviceplugin.__main__.build`` does, with one thread for all, without NVML and gRPC."""
         node = self._kubelet.node
         self._device_cache = DeviceCache()
         facts = PublisherSources(
@@ -55,6 +58,7 @@ class Agent(Part):
             name=names.node_lease(node),
             holder=f"{self.name}-{self.lives}",
             namespace=names.NAMESPACE,
+            annotations=self.annotations,
             serves=lambda: self.is_registered,
         )
         self._device_cache.put(AdvertisedDevices(devices=self.devices, reported=True))
@@ -64,6 +68,10 @@ class Agent(Part):
             self._register()
         self.every(COMPARE_EVERY, self._publisher.once)
         self.every(RENEW_EVERY, self._renew, first=0.1, is_sign_of_life=True)
+
+    def annotations(self) -> Mapping[str, str | None]:
+        """What each renewal of its Lease writes: how the GPUs are used, where somebody measures it."""
+        return {}
 
     def read(self) -> PodDevices:
         """The kubelet's checkpoint: the interface ``Record``."""

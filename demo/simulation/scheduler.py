@@ -5,9 +5,10 @@ NodeResourcesFit until GPUs become free; after one by the extender for any chang
 CSIStorageCapacity; after an error 1 s and more; in any case not longer than five minutes.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from cluster import names
 from cluster.decide.node_fit import node_rejection
@@ -20,13 +21,11 @@ from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs, is_live, is_terminal
 from cluster.objects.quantity import parse_count
+from demo.simulation.extender import SCHEDULER, Extender
+from demo.simulation.part import NoAnswerError, Part
+from demo.simulation.surroundings import Surroundings
 from extender.binding.bind import PATIENCE
 from extender.pending.requeue import REQUEUE_TRIGGERS
-from tests.scenarios.extender import SCHEDULER, Extender
-from tests.scenarios.part import NoAnswerError, Part
-
-if TYPE_CHECKING:
-    from tests.scenarios.world import World
 
 DEFAULT: Final = "default-scheduler"
 EXTENDER: Final = "http://127.0.0.1:8880/filter"
@@ -84,7 +83,7 @@ class Scheduler(Part):
     latency = 0.01
     user = "system:kube-scheduler"
 
-    def __init__(self, world: "World", name: str, extender: Extender) -> None:
+    def __init__(self, world: Surroundings, name: str, extender: Extender) -> None:
         super().__init__(world, name)
         self._extender = extender
         self.attempts = 0
@@ -121,7 +120,8 @@ class Scheduler(Part):
     # --- what happens ----------------------------------------------------------------------------------
     def _on_pod(self, before: Pod | None, after: Pod | None) -> None:
         pod = after or before
-        assert pod is not None
+        if pod is None:
+            return
         uid = pod.metadata.uid
         if after is None or after.spec.node_name or not is_live(after) or after.spec.scheduling_gates:
             self._queue.pop(uid, None)
@@ -178,11 +178,11 @@ class Scheduler(Part):
 
     def _schedule(self, entry: Entry) -> None:
         pod, needed = entry.pod, _demand(entry.pod)
-        suitable, short = [], 0
+        suitable, short, used = [], 0, self._used()
         for node in sorted(self._nodes.objects.values(), key=lambda node: node.metadata.name):
             if node_rejection(pod, node) is not None:
                 continue
-            if needed > self._free(node):
+            if needed > _free(node, used):
                 short += 1
             else:
                 suitable.append(node.metadata.name)
@@ -290,15 +290,20 @@ class Scheduler(Part):
             return
 
     # --- what it knows of nodes ------------------------------------------------------------------------
-    def _free(self, node: Node) -> int:
-        name = node.metadata.name
-        allocatable = parse_count(str((node.status.allocatable or {}).get(names.GPU_RESOURCE, 0)))
-        bound = sum(
-            _demand(pod)
-            for pod in self._pods.objects.values()
-            if pod.spec.node_name == name and not is_terminal(pod)
-        )
-        return allocatable - bound - sum(_demand(pod) for on, pod in self._assumed.values() if on == name)
+    def _used(self) -> Counter[str]:
+        """Node -> GPUs that pods have there, or are about to have."""
+        used: Counter[str] = Counter()
+        for pod in self._pods.objects.values():
+            if pod.spec.node_name and not is_terminal(pod):
+                used[pod.spec.node_name] += _demand(pod)
+        for on, pod in self._assumed.values():
+            used[on] += _demand(pod)
+        return used
+
+
+def _free(node: Node, used: Counter[str]) -> int:
+    allocatable = parse_count(str((node.status.allocatable or {}).get(names.GPU_RESOURCE, 0)))
+    return allocatable - used[node.metadata.name]
 
 
 def _demand(pod: Pod) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
@@ -18,6 +17,7 @@ from booking.node_capacity import NodeCapacity
 from booking.plan_controller import EVERY as KEEPS
 from booking.plan_controller import PlanController
 from booking.policy.limits import Limits
+from booking.principals import Principal
 from booking.records import BookingRequest, Record
 from booking.server_metrics import ServerMetrics
 from booking.service import BookingService
@@ -26,12 +26,9 @@ from booking.web.mirror_barrier import PATIENCE
 from cluster import names
 from cluster.cache import ClusterCache, Informers
 from cluster.kube.clock_skew import clock_skew_reason
-from tests.fakes.principals import somebody
-from tests.laws.changes import Maker
-from tests.scenarios.part import NoAnswerError, Part
-
-if TYPE_CHECKING:
-    from tests.scenarios.world import World
+from demo.simulation.maker import Maker
+from demo.simulation.part import NoAnswerError, Part
+from demo.simulation.surroundings import Surroundings
 
 
 class UnavailableError(Exception):
@@ -45,7 +42,7 @@ class Server(Part):
     user = f"system:serviceaccount:{names.NAMESPACE}:{names.BOOKING_SERVER}"
     is_ours = True
 
-    def __init__(self, world: "World", name: str, database: Path, policy: Limits) -> None:
+    def __init__(self, world: Surroundings, name: str, database: Path, policy: Limits) -> None:
         super().__init__(world, name)
         self.database = database
         self.policy = policy
@@ -58,25 +55,37 @@ class Server(Part):
     def build(self) -> None:
         """As ``booking.server.build`` does, with one thread for all."""
         self.store = open_store(f"sqlite:///{self.database}")
-        cache = ClusterCache(self.clock)
-        following = Informers(self.kube, cache, self.clock, namespace=names.NAMESPACE)
-        following.follow_namespaces()
-        following.follow_jobs()
-        nodes = NodeCapacity(cache, self.clock, EvictionSettings(), unready_reason=following.unready_reason)
+        self.cache = ClusterCache(self.clock)
+        self.following = Informers(self.kube, self.cache, self.clock, namespace=names.NAMESPACE)
+        self.following.follow_namespaces()
+        self.following.follow_jobs()
+        self.nodes = NodeCapacity(
+            self.cache, self.clock, EvictionSettings(), unready_reason=self.following.unready_reason
+        )
         lease = MirrorLease(
             self.kube, self.clock, namespace=names.NAMESPACE, holder=f"{self.name}-{self.lives}"
         )
-        metrics = ServerMetrics(CollectorRegistry())
-        self.mirror = Mirror(self.kube, self.store, self.clock, lease=lease, metrics=metrics)
-        self.bookings = BookingService(
-            self.store, self.clock, self.policy, nodes.capacity, new_id=lambda: f"b-{next(self._numbers)}"
+        self.registry = CollectorRegistry()
+        self.metrics = ServerMetrics(self.registry)
+        self.mirror = self.new_mirror(self.store, lease)
+        self.wrong_clock = clock_skew_reason(self.kube.skew)
+        self.plan_controller = PlanController(
+            self.kube, self.store, self.clock, self.nodes, moved=self.mirror_round
         )
-        self._wrong_clock = clock_skew_reason(self.kube.skew)
-        self._nodes = nodes
-        plan_controller = PlanController(self.kube, self.store, self.clock, nodes, moved=self._round)
-        self.follow(*following._reflectors.values())
-        self.every(KEEPS, plan_controller.round)
-        self.every(EVERY, self._round, is_sign_of_life=True)
+        self.bookings = self.new_service(self.store)
+        self.follow(*self.following.reflectors)
+        self.every(KEEPS, self.plan_controller.round)
+        self.every(EVERY, self.mirror_round, is_sign_of_life=True)
+
+    def new_mirror(self, store: Store, lease: MirrorLease) -> Mirror:
+        """The mirror, without its thread."""
+        return Mirror(self.kube, store, self.clock, lease=lease, metrics=self.metrics)
+
+    def new_service(self, store: Store) -> BookingService:
+        """What people ask."""
+        return BookingService(
+            store, self.clock, self.policy, self.nodes.capacity, new_id=lambda: f"b-{next(self._numbers)}"
+        )
 
     def died(self) -> None:
         """Its files are closed."""
@@ -104,7 +113,8 @@ class Server(Part):
         with closing(sqlite3.connect(self.database)) as connection:
             connection.execute(f"ALTER TABLE {before} RENAME TO {after}")
 
-    def _round(self) -> None:
+    def mirror_round(self) -> None:
+        """The mirror writes what has changed, and tries once more where that fails."""
         if not self.mirror.round():
             self.after(1.0, self.mirror.round)
 
@@ -116,15 +126,15 @@ class Server(Part):
             UnavailableError: nothing can be guaranteed now.
             RefusedError: it breaks a rule.
         """
-        return self._changed(lambda: self.bookings.create(somebody(user), request))
+        return self._changed(lambda: self.bookings.create(_principal(user), request))
 
     def release(self, user: str, booking: str) -> Record:
         """``POST /bookings/<id>/release``."""
-        return self._changed(lambda: self.bookings.release(somebody(user), booking))
+        return self._changed(lambda: self.bookings.release(_principal(user), booking))
 
     def cancel(self, user: str, booking: str) -> Record:
         """``DELETE /bookings/<id>``."""
-        return self._changed(lambda: self.bookings.cancel(somebody(user), booking))
+        return self._changed(lambda: self.bookings.cancel(_principal(user), booking))
 
     def is_written(self, record: Record) -> bool:
         """Whether the change is written in the cluster: the server answers 201 or 200 only then."""
@@ -132,19 +142,21 @@ class Server(Part):
 
     def _changed(self, change: Callable[[], Record]) -> Record:
         def answer() -> Record:
-            unready_reason = (
-                self._wrong_clock() or self.mirror.unready_reason() or self._nodes.unready_reason()
-            )
+            unready_reason = self.wrong_clock() or self.mirror.unready_reason() or self.nodes.unready_reason()
             if unready_reason:
                 raise UnavailableError(unready_reason)
             try:
                 record = change()
             except StoreError as error:
                 raise UnavailableError(str(error)) from error
-            self.after(0.005, self._round)
+            self.after(0.005, self.mirror_round)
             return record
 
         try:
             return self.respond(answer)
         except NoAnswerError as error:
             raise UnavailableError("The booking server does not answer.") from error
+
+
+def _principal(user: str) -> Principal:
+    return Principal(user=user, name=user)

@@ -13,7 +13,7 @@ from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Request, Unreachable
 from cluster.kube.interface import EVERYTHING, FROM_NOW, Kube, Page, Selection, WatchEvent, WatchOptions
 from cluster.kube.resources import Resource, T
-from tests.laws.watch_events import FOLLOWED
+from demo.simulation.maker import FOLLOWED
 
 R = TypeVar("R")
 
@@ -233,12 +233,15 @@ class PartKube:
         *,
         namespace: str | None = None,
         subresource: str | None = None,
+        dry_run: bool = False,
     ) -> T:
         """Change one."""
         return self._do(
             "PATCH",
-            resource.path(namespace, name, subresource),
-            lambda: self._as_user.patch(resource, name, body, namespace=namespace, subresource=subresource),
+            resource.path(namespace, name, subresource) + ("?dryRun=All" if dry_run else ""),
+            lambda: self._as_user.patch(
+                resource, name, body, namespace=namespace, subresource=subresource, dry_run=dry_run
+            ),
         )
 
     def delete(

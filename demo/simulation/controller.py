@@ -5,14 +5,14 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from prometheus_client import CollectorRegistry
 
 from booking.admission.metrics import Metrics
 from booking.admission.patch import Operation
-from booking.controller import _admit, _Base, _reclaim
+from booking.controller import Base, admission, reclaim
 from booking.reclaimer.executor import in_turn
 from booking.reclaimer.reclaimer import EVERY, Reclaimer
 from booking.settings import ControllerSettings
@@ -21,11 +21,9 @@ from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.errors import ApiError
 from cluster.kube.events import EventRecorder
 from cluster.kube.leader_election import LeaderElector
-from tests.booking.admission.applying import applied
-from tests.scenarios.part import NoAnswerError, Part
-
-if TYPE_CHECKING:
-    from tests.scenarios.world import World
+from demo.simulation.json_patch import applied
+from demo.simulation.part import NoAnswerError, Part
+from demo.simulation.surroundings import Surroundings
 
 Json = dict[str, Any]
 
@@ -60,7 +58,7 @@ class Controller(Part):
     latency = 0.02
     is_ours = True
 
-    def __init__(self, world: "World", name: str, **settings: Any) -> None:
+    def __init__(self, world: Surroundings, name: str, **settings: Any) -> None:
         super().__init__(world, name)
         self._settings = settings
         self._numbers = itertools.count(1)
@@ -73,33 +71,34 @@ class Controller(Part):
         cache = ClusterCache(self.clock)
         following = Informers(self.kube, cache, self.clock, namespace=settings.namespace)
         wrong_clock = clock_skew_reason(self.kube.skew)
-        base: Any = _Base(
+        # Base names the real process and client; here both are of one thread, with the methods that are used.
+        for_one_thread: dict[str, Any] = {"process": threads, "kube": self.kube}
+        base = Base(
             settings=settings,
             clock=self.clock,
-            process=threads,
-            kube=self.kube,
             registry=registry,
             cache=cache,
             following=following,
             unready_reason=lambda: following.unready_reason() or wrong_clock(),
             executor=in_turn,
             random=Middle(),
+            **for_one_thread,
         )
-        self.admit = _admit(base, Metrics(registry))
-        _reclaim(base)
+        self.admit = admission(base, Metrics(registry))
+        reclaim(base)
         self.reclaimer: Reclaimer = threads.owner("reclaimer")
         self.elector: LeaderElector = threads.owner("elector")
         self._events: EventRecorder = threads.owner("events")
         self._is_scheduled = False
         self._refused_at = -EVERY
-        self.follow(*following._reflectors.values())
+        self.follow(*following.reflectors)
         self.every(2.2, self._elect, is_sign_of_life=True)
         self.every(EVERY, self._reconcile, first=EVERY)
         self.every(1.0, self._events.flush, first=1.0)
 
     def on_events(self) -> None:
         """A triggered reclaimer reconciles at once, but for a moment after a refusal."""
-        if self.reclaimer._changed.is_set() and not self._is_scheduled:
+        if self.reclaimer.is_triggered and not self._is_scheduled:
             self._is_scheduled = True
             pause = self._refused_at + EVERY - self.world.loop.now
             self.after(max(0.001, pause), self._reconcile)
@@ -112,10 +111,7 @@ class Controller(Part):
 
     def _reconcile(self) -> None:
         self._is_scheduled = False
-        self.reclaimer._changed.clear()
-        before = self.reclaimer._failures.count
-        self.reclaimer.reconcile()
-        if self.reclaimer._failures.count != before:
+        if not self.reclaimer.round():
             self._refused_at = self.world.loop.now
 
     # --- the webhook -----------------------------------------------------------------------------------
@@ -143,6 +139,5 @@ class Controller(Part):
         if reply.status != HTTPStatus.OK:
             raise NoAnswerError(reply.body.decode())
         response = msgspec.json.decode(reply.body)["response"]
-        assert response["allowed"], "The webhook never refuses."
         steps = base64.b64decode(response.get("patch") or "") or b"[]"
         return applied(pod, msgspec.json.decode(steps, type=list[Operation]))

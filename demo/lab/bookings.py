@@ -1,0 +1,142 @@
+"""A month of bookings: what is over, what runs, what is planned, a maintenance, and a booking at risk.
+
+The random numbers have a fixed seed, so that the lab is the same at every start, around another day.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+from typing import Final
+
+from booking.records import Record
+from booking.store import Writing
+from booking.store_records import Block
+from cluster.objects.inventory import Device
+from demo.lab.nodes import A100, H100, H200
+from demo.lab.people import ALICE, BOB, CAROL, EVERYBODY
+
+DAY: Final = timedelta(days=1)
+HOUR: Final = timedelta(hours=1)
+SEED: Final = 7
+BEFORE: Final = 15
+AHEAD: Final = 30
+"""Days around today that have bookings."""
+NODES_OF_A_PERSON: Final = 2
+"""One more planned booking for each so many nodes of a large site, for each person."""
+BOOKABLE: Final = 0.6
+"""At most this part of a node is booked by chance: the rest is free, as people want to see."""
+HOURS: Final = (8, 9, 10, 13, 14, 17)
+LENGTHS: Final = (1, 2, 3, 4, 5, 7)
+
+
+@dataclass
+class Diary:
+    """What is booked on each node, so that no GPU is promised twice."""
+
+    nodes: Mapping[str, tuple[Device, ...]]
+    spans: dict[str, list[tuple[datetime, datetime, int]]] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def fits(self, node: str, start: datetime, end: datetime, count: int) -> bool:
+        """Whether so many GPUs are free there all the time, and something stays free as well."""
+        most = max(1, int(len(self.nodes[node]) * BOOKABLE))
+        taken = sum(c for s, e, c in self.spans.get(node, ()) if s < end and start < e)
+        return taken + count <= most
+
+    def add(self, user: str, node: str, *, start: datetime, end: datetime, count: int) -> Record:
+        """Book."""
+        self.spans.setdefault(node, []).append((start, end, count))
+        record = Record(
+            id=f"b-{next(self.numbers):06}",
+            user=user,
+            model=self.nodes[node][0].model,
+            count=count,
+            topology="single-node" if count > 1 else "any",
+            namespace=None,
+            start=start,
+            end=end,
+            created=start - 3 * DAY,
+        )
+        self.records.append(record)
+        return record
+
+
+def add_bookings(writing: Writing, nodes: Mapping[str, tuple[Device, ...]], now: datetime) -> list[Record]:
+    """Store a month of bookings and the maintenance; returns those that run or are planned."""
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    diary = Diary(nodes)
+    _of_the_story(diary, today, now)
+    _by_chance(diary, today, now)
+    for record in diary.records:
+        writing.add(record)
+    (h200,) = (name for name, devices in itertools.islice(nodes.items(), 1) if devices[0].model == H200.label)
+    writing.block_add(
+        Block(
+            id="k-driver",
+            node=h200,
+            start=today + 10 * DAY + 8 * HOUR,
+            end=today + 11 * DAY + 18 * HOUR,
+            reason="driver update",
+            created_by=CAROL,
+            created=now.replace(microsecond=0),
+        )
+    )
+    return [record for record in diary.records if record.end > now]
+
+
+def _of_the_story(diary: Diary, today: datetime, now: datetime) -> None:
+    """Alice has a GPU now, and eight at a time that the maintenance has made uncertain; bob has none now."""
+    first = {devices[0].model: name for name, devices in reversed(list(diary.nodes.items()))}
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    for user, model, start, end, count in (
+        (ALICE, H100, hour - 20 * HOUR, hour + 4 * DAY, 1),
+        (ALICE, H200, today + 9 * DAY + 9 * HOUR, today + 13 * DAY + 17 * HOUR, 8),
+        (BOB, H100, today + 6 * DAY + 9 * HOUR, today + 9 * DAY + 17 * HOUR, 2),
+        (CAROL, A100, hour - 2 * DAY, hour + 2 * DAY + 6 * HOUR, 2),
+    ):
+        if model.label in first:  # a site of a few nodes does not have every model
+            diary.add(user, first[model.label], start=start, end=end, count=count)
+
+
+def _by_chance(diary: Diary, today: datetime, now: datetime) -> None:
+    chance = Random(SEED)  # noqa: S311 - the lab is to be the same each time
+    others = [person for person in EVERYBODY if person not in (ALICE, BOB, CAROL)]
+    for person in EVERYBODY:
+        _book(diary, chance, person, (-BEFORE, -6), today=today, before=now)
+    for person in others[:6]:
+        _book(diary, chance, person, (-2, 0), today=today, over=now)
+    for _ in range(max(1, len(diary.nodes) // 6)):
+        for person in others:
+            _book(diary, chance, person, (2, 11), today=today)
+            _book(diary, chance, person, (12, AHEAD - 7), today=today)
+
+
+def _book(
+    diary: Diary,
+    chance: Random,
+    person: str,
+    days: tuple[int, int],
+    *,
+    today: datetime,
+    before: datetime | None = None,
+    over: datetime | None = None,
+) -> None:
+    """A booking that begins on one of these days, where there is room; before an instant, or over it.
+
+    One that runs now is not of the model that is kept free for visitors.
+    """
+    for _ in range(8):
+        node = chance.choice(list(diary.nodes))
+        start = today + chance.randint(*days) * DAY + chance.choice(HOURS) * HOUR
+        end = start + chance.choice(LENGTHS) * DAY
+        count = chance.choice((1, 1, 2, 2, 4))
+        if before and end >= before:
+            continue
+        if over and (not start < over < end - 2 * HOUR or diary.nodes[node][0].model == H200.label):
+            continue
+        if diary.fits(node, start, end, count):
+            diary.add(person, node, start=start, end=end, count=count)
+            return

@@ -1,0 +1,62 @@
+"""How busy the simulated GPUs are: each pod has its own load, which rises and falls."""
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from cluster.objects.device_usage import DeviceUsage, NodeUsage
+from cluster.objects.inventory import Device
+from demo.lab.nodes import MODELS
+from demo.lab.pods import NOTEBOOK
+
+IDLE_WATTS: Final = 62
+COLD: Final = 31
+"""Degrees Celsius of an idle GPU."""
+
+
+def measured(devices: Iterable[Device], holders: Mapping[str, tuple[str, str]], now: datetime) -> NodeUsage:
+    """What NVML would report of a node.
+
+    Args:
+        devices: its GPUs.
+        holders: uuid -> uid and name of the pod that has it.
+        now: the instant.
+    """
+    return NodeUsage(
+        at=now.replace(microsecond=0), devices=tuple(_one(each, holders, now) for each in devices)
+    )
+
+
+def _one(device: Device, holders: Mapping[str, tuple[str, str]], now: datetime) -> DeviceUsage:
+    watts = MODELS[device.model].watts
+    if device.uuid not in holders or not device.is_healthy:
+        return DeviceUsage(uuid=device.uuid, utilisation=0, memory=0, temperature=COLD, power=IDLE_WATTS)
+    uid, name = holders[device.uuid]
+    percent = load(f"{uid}/{device.uuid}", now, is_notebook=name.startswith(NOTEBOOK))
+    memory = device.memory * (25 + _number(uid) % 65) // 100
+    return DeviceUsage(
+        uuid=device.uuid,
+        utilisation=percent,
+        memory=memory,
+        temperature=COLD + percent * 45 // 100,
+        power=IDLE_WATTS + (watts - IDLE_WATTS) * percent // 110,
+        pods={uid: memory},
+    )
+
+
+def load(what: str, now: datetime, *, is_notebook: bool) -> int:
+    """Percent at an instant: training is busy with dips, a notebook idles with bursts."""
+    phase = _number(what) % 1000 / 1000
+    minutes = now.timestamp() / 60
+    wave = math.sin(2 * math.pi * (minutes / 17 + phase)) + 0.6 * math.sin(
+        2 * math.pi * (minutes / 3 + phase)
+    )
+    if is_notebook:
+        return max(0, min(100, round(4 + 22 * max(0.0, wave - 0.4))))
+    return max(0, min(100, round(48 + 38 * phase + 8 * wave)))
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

@@ -1,0 +1,131 @@
+"""The lab behind the bar: what a visitor does there is what the product makes of it, and no law is broken."""
+
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from booking.principals import Principal
+from cluster import names
+from cluster.kube.resources import BOOKINGS, LEASES, PODS
+from cluster.objects.pods import asks_for_gpus, is_live
+from demo.lab.life import gpus_of
+from demo.lab.nodes import LAB, devices_of
+from demo.lab.people import EVERYBODY
+from tests.demo.watched_site import a_site, texts
+
+DAY = 86400.0
+JOB = "alice-job-1"
+
+
+def test_alices_booked_pod_takes_a_gpu_of_bobs_who_is_warned_leaves_and_comes_back(tmp_path: Path) -> None:
+    with a_site(tmp_path) as (site, actions):
+        assert "that alice has booked" in actions.start("alice", 1)
+        site.until(lambda: site.runs(JOB), "alice's pod runs")
+        assert site.of_booking(JOB)
+        (victim,) = {entry.name for entry in site.feed.newest() if "evicted" in entry.text}
+        site.until(lambda: site.runs(victim), "bob's pod is back")
+        back = site.named(victim)
+        assert back is not None
+        assert back.metadata.annotation(names.USER) == "bob"
+        assert not asks_for_gpus(back)
+        happened = " ".join(texts(site, victim))
+        assert f"its GPUs are needed by the booked pod vision/{JOB}" in happened
+        assert "is asked to end." in happened
+        assert "came back without a GPU" in happened
+
+
+def test_a_day_is_gone_through_with_all_that_happens_in_it(tmp_path: Path) -> None:
+    with a_site(tmp_path) as (site, _):
+        before = site.clock.now()
+        old = {pod.metadata.uid for pod in site.kube.list(PODS).items}
+        site.go_on(DAY)
+        assert site.clock.now() - before == timedelta(days=1)
+        assert site.is_ready()
+        assert site.server.following.unready_reason() is None
+        newest = min(lease.spec.renew_time for lease in site.kube.list(LEASES).items if lease.spec.renew_time)
+        assert site.clock.now() - newest < timedelta(seconds=60)
+        pods = [pod for pod in site.kube.list(PODS).items if is_live(pod)]
+        assert {pod.metadata.uid for pod in pods} - old, "Jobs are done, and others are begun."
+        assert sum(map(gpus_of, pods)) > 0.6 * sum(count for _, count in LAB)
+        running = {
+            b.name
+            for b in site.kube.list(BOOKINGS).items
+            if b.is_running(site.clock.now()) and b.spec.user not in ("alice", "bob")
+        }
+        assert {pod.metadata.annotation(names.BOOKING) for pod in pods} >= running
+
+
+def test_the_lab_has_a_month_of_bookings_a_maintenance_and_one_booking_at_risk(tmp_path: Path) -> None:
+    with a_site(tmp_path) as (site, _):
+        records = site.booking_server.opened_store.records_ending_after(site.clock.now() - timedelta(days=40))
+        assert {record.user for record in records} == set(EVERYBODY)
+        assert len(EVERYBODY) == 12
+        assert len(records) > 30
+        (block,) = site.server.bookings.blocks(Principal(user="carol", name="carol", is_administrator=True))
+        at_risk = site.server.bookings.at_risk(records)
+        (risky,) = (record for record in records if record.id in at_risk)
+        assert (risky.user, risky.model) == ("alice", site.devices[block.node][0].model)
+        models = Counter(device.model for devices in site.devices.values() for device in devices)
+        assert (len(site.devices), len(models)) == (6, 4)
+
+
+def test_a_gpu_that_breaks_and_a_node_that_is_drained_lose_their_pods_and_are_given_back(
+    tmp_path: Path,
+) -> None:
+    with a_site(tmp_path) as (site, actions):
+        assert "fallen off the bus" in actions.turn_gpu()
+        assert actions.broken
+        assert "is healthy again" in actions.turn_gpu()
+        assert "pods were ordered to leave" in actions.turn_node()
+        node = actions.drained
+        assert node
+
+        def is_empty() -> bool:
+            there = (pod for pod in site.kube.list(PODS).items if pod.spec.node_name == node)
+            return not any(is_live(pod) and gpus_of(pod) for pod in there)
+
+        site.until(is_empty, "the node is empty", within=120)
+        assert "takes pods again" in actions.turn_node()
+
+
+def test_a_notebook_for_which_no_gpu_is_free_starts_without_one(tmp_path: Path) -> None:
+    with a_site(tmp_path, nodes=2) as (site, actions):
+        for _ in range(3):
+            actions.start("bob", 8)
+        site.go_on(5)
+        actions.notebook("bob")
+        site.until(lambda: site.runs("jupyter-bob-4"), "the notebook runs")
+        pod = site.named("jupyter-bob-4")
+        assert pod is not None
+        assert not asks_for_gpus(pod)
+
+
+def test_an_empty_lab_has_nodes_alone(tmp_path: Path) -> None:
+    with a_site(tmp_path, empty=True) as (site, actions):
+        assert not site.kube.list(PODS).items
+        assert not site.kube.list(BOOKINGS).items
+        actions.start("bob", 8)
+        site.until(lambda: site.runs("bob-job-1"), "the job runs")
+
+
+def test_a_database_that_was_kept_is_gone_on_with(tmp_path: Path) -> None:
+    with a_site(tmp_path) as (site, _):
+        before = {booking.name for booking in site.kube.list(BOOKINGS).items}
+    with a_site(tmp_path) as (site, _):
+        assert {booking.name for booking in site.kube.list(BOOKINGS).items} == before
+
+
+@pytest.mark.parametrize("nodes", range(1, 6))
+def test_a_site_of_a_few_nodes_lacks_models_and_is_at_work_all_the_same(tmp_path: Path, nodes: int) -> None:
+    with a_site(tmp_path, nodes=nodes) as (site, actions):
+        actions.start("alice", 1)
+        site.until(lambda: site.runs(JOB), "alice's job runs")
+
+
+def test_a_large_site_is_made_of_many_labs() -> None:
+    large = devices_of(300)
+    assert len(large) == 300
+    uuids = [device.uuid for devices in large.values() for device in devices]
+    assert len(set(uuids)) == len(uuids) == 50 * sum(count for _, count in LAB)

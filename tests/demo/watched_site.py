@@ -1,0 +1,70 @@
+"""The lab of the demo, and the laws of the product over it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cluster import names
+from cluster.fake.clock import START
+from cluster.kube.resources import PODS
+from cluster.objects.pods import Pod
+from demo.actions import Actions
+from demo.lab.nodes import devices_of
+from demo.site import Site
+from tests.laws.memory import watch_memory
+from tests.laws.watcher import LawWatcher
+
+COMES_BACK = 90.0
+"""Seconds in which whoever has left is back."""
+
+
+class WatchedSite(Site):
+    """Every write is judged."""
+
+    laws: LawWatcher | None = None
+
+    def begin(self) -> None:
+        """Who is at work already is known, not judged."""
+        self.laws = watch_memory(
+            self.kube, self.clock, leeway=0.1, maker=lambda: self.caller.known() if self.caller else None
+        )
+        super().begin()
+
+    def allocated(self, node: str) -> None:
+        """The law watcher sees the kubelets' checkpoints."""
+        assert self.laws
+        self.laws.kubelet(node, self.kubelets[node].holdings)
+
+    def named(self, name: str) -> Pod | None:
+        """A pod of any namespace."""
+        return next((pod for pod in self.kube.list(PODS).items if pod.metadata.name == name), None)
+
+    def runs(self, name: str) -> bool:
+        """Whether a pod runs."""
+        pod = self.named(name)
+        return pod is not None and pod.status.phase == "Running"
+
+    def of_booking(self, name: str) -> str | None:
+        """The booking that covers a pod."""
+        pod = self.named(name)
+        return pod.metadata.annotation(names.BOOKING) if pod else None
+
+
+@contextmanager
+def a_site(folder: Path, *, nodes: int = 6, empty: bool = False) -> Iterator[tuple[WatchedSite, Actions]]:
+    """A lab that is at work, with its buttons; the laws are judged at the end."""
+    site = WatchedSite(folder, devices_of(nodes), start=START, zone="UTC")
+    try:
+        site.open(empty=empty)
+        yield site, Actions(site, lambda: site.server.bookings, site.feed)
+        site.run(COMES_BACK)
+        assert site.laws
+        site.laws.finish()
+    finally:
+        site.close()
+
+
+def texts(site: Any, name: str) -> list[str]:
+    """What has happened to a pod, the oldest first."""
+    return [entry.text for entry in reversed(site.feed.newest()) if entry.name == name]

@@ -1,0 +1,65 @@
+"""The site has every document at a place of its own, and its links lead there."""
+
+import re
+import tomllib
+
+import pytest
+
+from docs import site
+from docs.tables.markdown import ROOT
+from tests.fakes.headings import anchors
+
+KNOWN = site.pages() | {f"docs/{name}": name for name in site.COPIED}
+CONFIGURATION = (ROOT / site.CONFIGURATION).read_text()
+LONGEST = 6 * 1024
+"""Bytes."""
+LINK = re.compile(r"\]\(([^)\s#]*)#([^)\s]+)\)")
+
+
+@pytest.mark.parametrize(
+    ("document", "text", "expected"),
+    [
+        ("README.md", "[a tour](docs/tour.md)", "[a tour](tour.md)"),
+        ("README.md", "![x](docs/images/tour.png)", "![x](images/tour.png)"),
+        ("README.md", "[decisions](docs/adr/)", "[decisions](adr/index.md)"),
+        ("docs/cli.md", "[README](../README.md#see-it)", "[README](index.md#see-it)"),
+        ("docs/recipes/backup.md", "[m](../operations.md#upgrading)", "[m](../operations.md#upgrading)"),
+        ("docs/recipes/backup.md", "[r](../examples/restore.yaml)", "[r](../examples/restore.yaml)"),
+        ("docs/adr/0001-direct-packages.md", "[map](../../ARCHITECTURE.md)", "[map](../architecture.md)"),
+        ("docs/operations.md", "[values](../charts/gpu-booking/values.yaml)", "values"),
+        ("docs/cli.md", "[kind](https://kind.sigs.k8s.io), [here](#x)", None),
+        ("docs/cli.md", "`[no](link.md)`", None),
+    ],
+)
+def test_a_link_leads_to_the_page_of_its_document_or_is_text(
+    document: str, text: str, expected: str | None
+) -> None:
+    assert site.rendered(text, document, KNOWN) == (text if expected is None else expected)
+
+
+def test_pages_of_the_tree_exist_and_each_is_there_once() -> None:
+    leaves = site.leaves(tomllib.loads(CONFIGURATION)["project"]["nav"])
+    assert set(leaves) - set(site.pages().values()) == set()
+    assert len(set(leaves)) == len(leaves)
+
+
+def test_the_first_page_is_a_door_and_no_manual() -> None:
+    assert len((ROOT / "README.md").read_bytes()) <= LONGEST
+
+
+def test_a_page_without_a_place_comes_last() -> None:
+    placed = site.placed(CONFIGURATION, {"docs/new.md": "new.md", "docs/adr/0001-x.md": "adr/0001-x.md"})
+    assert tomllib.loads(placed)["project"]["nav"][-1] == {"More": ["new.md"]}
+
+
+@pytest.mark.parametrize("document", [name for name in site.pages() if "/adr/0" not in name])
+def test_links_to_a_heading_lead_to_one(document: str) -> None:
+    text = (ROOT / document).read_text()
+    dead = [
+        f"{path}#{anchor}"
+        for path, anchor in LINK.findall(text)
+        if "://" not in path
+        for target in [(ROOT / document).parent / path if path else ROOT / document]
+        if target.suffix == ".md" and anchor not in anchors(target.read_text())
+    ]
+    assert dead == []
