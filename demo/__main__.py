@@ -1,6 +1,7 @@
 """``gpu-booking demo``, ``make demo``, ``python -m demo``: show the whole product in a browser."""
 
 import os
+import signal
 import sys
 import webbrowser
 from pathlib import Path
@@ -50,6 +51,7 @@ def demo(*, port: int, nodes: int, empty: bool, keep: Path | None, no_browser: b
         with folder_of(keep) as folder:
             shown = build(options, folder, SystemClock())
             _greet(shown, folder, opens=not no_browser)
+            signal.signal(signal.SIGHUP, lambda *_: shown.process.end("the terminal was closed"))
             code = shown.process.run()
     except (DemoError, StoreError) as error:
         raise click.ClickException(str(error)) from error

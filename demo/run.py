@@ -18,6 +18,7 @@ from booking.settings import ServerSettings
 from booking.web.login.sessions import Login, Sessions
 from booking.web.pages.site_clock import SiteClock
 from cluster import names
+from cluster.kube.errors import ApiError
 from cluster.process.clock import Clock
 from cluster.process.lifecycle import Process
 from cluster.process.probes import Server as WebServer
@@ -232,7 +233,10 @@ class _Buttons:
         elif value in ("speed 1", "speed 60"):
             self._pace.speed = float(value.removeprefix("speed "))
         elif value in known:
-            self._site.feed.note(self._pace.call(known[value]))
+            try:
+                self._site.feed.note(self._pace.call(known[value]))
+            except (ApiError, TimeoutError) as error:
+                self._site.feed.note(f"That could not be done: {error or 'it takes too long'}.", mood="bad")
 
 
 def _backends(site: Site) -> Backends:

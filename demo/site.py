@@ -1,7 +1,7 @@
 """The lab, running: the simulation with the demo's agents, whose GPUs are in use, and its booking server."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -35,6 +35,7 @@ from demo.lab.people import HUB, TEAMS, Tokens, is_administrator
 from demo.lab.usage import measured
 from demo.simulation.agent import Agent
 from demo.simulation.kubelet import Kubelet
+from demo.simulation.part import Part
 from demo.simulation.server import Server
 from demo.simulation.simulation import Simulation
 
@@ -162,6 +163,8 @@ class Site(Simulation):
         self, folder: Path, devices: Mapping[str, tuple[Device, ...]], *, start: datetime, zone: str
     ) -> None:
         self._rules = policy_of(zone)
+        self._followers: dict[str, tuple[Part, ...]] | None = None
+        """Kind -> who follows it, once all have started: on a large site most follow nothing but pods."""
         self._driver = threading.get_ident()
         self.soon: Soon = _at_once
         """Lets the driving thread do something."""
@@ -200,6 +203,7 @@ class Site(Simulation):
         if not empty:
             self._fill()
         self.begin()
+        self._followers = {}
         self.go_on(SETTLES)
         self.feed.clear()
         if not empty:
@@ -222,6 +226,14 @@ class Site(Simulation):
     def driven_by_this_thread(self) -> None:
         """From now on this thread drives the simulation."""
         self._driver = threading.get_ident()
+
+    def followers(self, plural: str, /) -> Iterable[Part]:
+        """Who follows a kind: nobody starts again here."""
+        if self._followers is None:
+            return super().followers(plural)
+        if plural not in self._followers:
+            self._followers[plural] = tuple(part for part in self.parts.values() if part.follows(plural))
+        return self._followers[plural]
 
     def changed(self, change: ChangeView) -> None:
         """A visitor's change of an object is learned of by the thread that drives."""

@@ -122,6 +122,10 @@ class Part:
         """These reflectors run in this process."""
         self._reflectors += reflectors
 
+    def follows(self, plural: str) -> bool:
+        """Whether this process follows a kind."""
+        return any(reflector.resource.plural == plural for reflector in self._reflectors)
+
     def expect_events(self, plural: str | None = None) -> None:
         """Something was sent, of this kind or of any: it is read when it arrives."""
         for (kind, _, _), tap in self.kube.taps.items():

@@ -237,9 +237,13 @@ class Simulation:
             self._stir()
             self._listed.clear()
             self._unsettled = None
-        for part in self.parts.values():
+        for part in self.followers(change.plural):
             if part.life.alive:
                 part.expect_events(change.plural)
+
+    def followers(self, _plural: str, /) -> Iterable[Part]:
+        """Who may follow a kind: anybody."""
+        return self.parts.values()
 
     def _bookmark(self) -> None:
         self.kube.bookmark()

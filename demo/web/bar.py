@@ -28,7 +28,7 @@ _BAR: Final = Template(
 <form method="post" action="/demo/act"><input type="hidden" name="$field" value="$token">
 <fieldset class="demo-set"><legend>You are</legend>$persons</fieldset>
 <fieldset class="demo-set"><legend>Start</legend>$pods</fieldset>
-<fieldset class="demo-set"><legend>Harm</legend>$harms</fieldset>
+<fieldset class="demo-set"><legend>Trouble</legend>$harms</fieldset>
 <fieldset class="demo-set"><legend>Time</legend>$times
 <time class="demo-clock" id="demo-time">$time</time></fieldset>
 </form>

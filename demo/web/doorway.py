@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from demo.web.bar import FIELD, framed, shut
+from demo.web.bar import FIELD, PERSONS, framed, shut
 from demo.web.visitors import Visitors
 
 if TYPE_CHECKING:
@@ -115,8 +115,9 @@ class Doorway:
                 start_response, HTTPStatus.FORBIDDEN, "Nothing was changed", "This form is not the bar's."
             )
         value = form.get("do", "")
-        if value.startswith("be "):
-            self._visitors.become(visitor, value.removeprefix("be "))
+        person = value.removeprefix("be ")
+        if person in dict(PERSONS):
+            self._visitors.become(visitor, person)
         else:
             self._act(visitor, self._visitors.person(visitor), value)
         return _see(start_response, _back(environ), [])

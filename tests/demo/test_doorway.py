@@ -90,6 +90,13 @@ def test_another_person_has_another_session_and_the_one_before_ends(lab: Lab) ->
     assert lab.get(STATE).json == {"person": "bob"}
 
 
+def test_nobody_becomes_a_person_whom_the_bar_does_not_offer(lab: Lab) -> None:
+    lab.enter()
+    lab.act("be dave")
+    assert lab.get(STATE).json == {"person": "alice"}
+    assert lab.sessions == [("alice", None)]
+
+
 def test_a_button_leads_back_to_the_page_that_it_was_on(lab: Lab) -> None:
     lab.enter()
     answer = lab.act("start 1", headers={"Referer": f"{HOME}/why/a/b?c=d"})
