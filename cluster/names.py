@@ -28,6 +28,8 @@ NVIDIA_PREFIX: Final = "nvidia.com/"
 GPU_RESOURCE: Final = f"{NVIDIA_PREFIX}gpu"
 GPU_QUOTA: Final = f"requests.{GPU_RESOURCE}"
 """How a ResourceQuota calls the number of whole GPUs."""
+MIG_MODEL: Final = "-MIG-"
+"""Stands between the model of a GPU and the profile in the model of a MIG device."""
 MIG_RESOURCE_PREFIX: Final = f"{NVIDIA_PREFIX}mig-"
 
 # --- requests, written by users on Pods --------------------------------------------------------------
@@ -390,6 +392,15 @@ def model_label(name: str) -> str:
     ('NVIDIA-RTX-A6000', 'Quadro-RTX-60008000-TU102')
     """
     return as_label(name) or "-".join(name.split())
+
+
+def mig_profile(model: str) -> str | None:
+    """The profile in the model of a MIG device; None for a whole GPU's model.
+
+    >>> mig_profile("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")
+    '1g.10gb'
+    """
+    return model.rpartition(MIG_MODEL)[2] if MIG_MODEL in model else None
 
 
 def demo_cookie(port: int) -> str:

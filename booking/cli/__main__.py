@@ -27,7 +27,7 @@ VERBS: Final = (
     Verb("book", f"{_COMMANDS}.book", "Book GPUs of a MODEL."),
     Verb("bookings", f"{_COMMANDS}.listing", "Show your bookings, or one BOOKING by its id.", "listing"),
     Verb("cancel", _CHANGING, "Cancel a planned BOOKING."),
-    Verb("demo", f"{_COMMANDS}.demo", "Show the product in a browser, without a cluster."),
+    Verb("demo", "booking.cli.demo", "Show the product in a browser, without a cluster."),
     Verb("earliest", f"{_COMMANDS}.earliest", "Show when GPUs of a MODEL could be had first."),
     Verb("extend", _CHANGING, "Let a BOOKING end later, or earlier."),
     Verb("move", _CHANGING, "Let a planned BOOKING start at another time."),

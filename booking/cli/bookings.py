@@ -15,7 +15,6 @@ from booking.cli.output import Column, Format, Row
 from booking.cli.server_connection import ServerConnection
 from booking.cli.time_parsing import UnclearTimeError
 from cluster import names
-from cluster.objects.inventory import mig_profile
 
 _LIVE: Final = frozenset({"planned", "active"})
 
@@ -191,7 +190,7 @@ def _called(word: str, known: Sequence[str]) -> list[str]:
     folded = names.model_label(word).casefold()
     same = [each for each in known if each.casefold() == folded]
     found = [each for each in known if folded in each.casefold()]
-    return same or [each for each in found if mig_profile(each) is None] or found
+    return same or [each for each in found if names.mig_profile(each) is None] or found
 
 
 def _left(booking: Row, now: datetime) -> str | None:

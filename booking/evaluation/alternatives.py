@@ -32,7 +32,7 @@ from booking.evaluation.proposals import (
 )
 from booking.rule_context import RuleContext
 from booking.rules import REQUESTER_RULES
-from cluster.objects.inventory import mig_profile
+from cluster import names
 
 MOST: Final = 3
 Why = Literal["within-limits", "later", "several-nodes", "shorter", "fewer-gpus", "other-model", "earlier"]
@@ -121,7 +121,7 @@ def _candidates(cache: CachedJudge, proposal: Proposal, offered: Sequence[Propos
 
 def _is_like(model: str, wanted: str) -> bool:
     """Whether work for one model may run on the other: MIG devices are no alternative to whole GPUs."""
-    return mig_profile(model) is None or mig_profile(wanted) is not None
+    return names.mig_profile(model) is None or names.mig_profile(wanted) is not None
 
 
 def _with_one_change(cache: CachedJudge, like: Proposal) -> Candidates:

@@ -24,7 +24,6 @@ from cluster import names
 from cluster.objects.meta import UNREADABLE, Partial, Versioned, ready
 from cluster.objects.nodes import Node
 
-_MIG: Final = "-MIG-"
 LONGEST_LABEL: Final = 63
 """Characters of a label's value."""
 _REMEMBERED: Final = 256
@@ -130,16 +129,7 @@ def mig_model(model: str, profile: str) -> str:
     >>> mig_model("NVIDIA-A100-SXM4-80GB", "1g.10gb")
     'NVIDIA-A100-SXM4-80GB-MIG-1g.10gb'
     """
-    return _label(f"{model}{_MIG}{profile}")
-
-
-def mig_profile(model: str) -> str | None:
-    """The profile in the model of a MIG device; None for a whole GPU's model.
-
-    >>> mig_profile("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")
-    '1g.10gb'
-    """
-    return model.rpartition(_MIG)[2] if _MIG in model else None
+    return _label(f"{model}{names.MIG_MODEL}{profile}")
 
 
 def spellings(device: Device) -> frozenset[str]:
@@ -152,7 +142,7 @@ def spellings(device: Device) -> frozenset[str]:
 
 def spellings_of(model: str) -> frozenset[str]:
     """Everything by which a pod may ask for devices of a model; see ``spellings``."""
-    return _spellings(model, mig_profile(model) or "")
+    return _spellings(model, names.mig_profile(model) or "")
 
 
 @lru_cache(maxsize=_REMEMBERED)

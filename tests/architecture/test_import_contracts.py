@@ -144,11 +144,6 @@ CLIMBS = (
     ("booking/admission/review.py", "booking.reclaimer.planning.plan", "Inside booking, the web"),
     ("booking/reclaimer/planning/plan.py", "booking.store", "The controller knows nothing"),
     (
-        "booking/reclaimer/planning/node_candidates.py",
-        "booking.reclaimer.planning.plan",
-        "Inside booking.reclaimer.planning",
-    ),
-    (
         "booking/reclaimer/planning/plan.py",
         "booking.reclaimer.holds.hold_controller",
         "Inside booking.reclaimer, a",
@@ -217,7 +212,6 @@ CLIMBS = (
     ("booking/cli/api.py", "booking.service", "The command line asks"),
     ("booking/evaluation/evaluate.py", "time", "What is right about a booking"),
     ("booking/eviction/victims.py", "subprocess", "What becomes of a pod"),
-    ("booking/eviction/victims.py", "booking.eviction.eviction_order", "Inside booking.eviction"),
     ("booking/settings.py", "yaml", "A policy's YAML"),
     ("booking/web/app.py", "uvicorn", "TLS is served"),
     ("extender/http_server/server.py", "a2wsgi", "Plain applications are put behind"),

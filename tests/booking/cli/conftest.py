@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from click.testing import CliRunner, Result
 from structlog.testing import capture_logs
 
@@ -13,6 +14,14 @@ from booking.cli import server_connection
 from booking.cli.__main__ import gpu
 from cluster.process.probes import Server, serve
 from tests.booking.web.served import Served
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """A command that asks the API server silences the logs of its process, which is the tests' here."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 class Screen(io.StringIO):

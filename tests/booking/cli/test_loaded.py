@@ -24,7 +24,8 @@ main()
 LIBRARIES = {"click", "msgspec", "urllib3"}
 SHARED = {"booking.durations", "booking.wording", "cluster.names", "cluster.process.clock"}
 """Modules outside booking.cli that a command with an address and a token at hand may load."""
-VERBS = gpu.list_commands(click.Context(gpu))
+VERBS = [verb for verb in gpu.list_commands(click.Context(gpu)) if verb != "demo"]
+"""The demo is a program of its own."""
 ASKING = (
     "bookings",
     "status",
