@@ -66,7 +66,9 @@ def test_a_process_started_by_the_control_process_does_not_keep_it_alive(
     os.mkfifo(lifeline)
     held = os.open(lifeline, os.O_RDWR)
     try:
-        start(first.control, "one", f"exec cat {lifeline}", tmp_path)
+        start(first.control, "one", f"exec < {lifeline}; echo reads; exec cat", tmp_path)
+        # Before it has opened the pipe, it would wait for a writer that has gone.
+        poll(lambda: "reads" in (tmp_path / "log").read_text(), seconds=PATIENCE, every=0.01)
         first.owner.close()
 
         assert first.process.wait(30) == 0
