@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from devcluster.demo import __main__ as command
 from devcluster.demo.reporter import Reporter
@@ -34,8 +35,9 @@ class NoParts:
 
 
 @pytest.fixture
-def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """Nothing starts; this is what is printed."""
+def printed(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    """Nothing starts; this is what is printed. The command sets up the logs of its process, which is ours."""
+    before = structlog.get_config()
     output = io.StringIO()
     monkeypatch.setattr(command, "Reporter", lambda: Reporter(output))
     monkeypatch.setattr(command, "Cluster", NoCluster)
@@ -43,7 +45,8 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     monkeypatch.setattr(command, "play", lambda *_args, **_more: None)
     monkeypatch.setattr(signal, "signal", lambda *_args: None)
     monkeypatch.setattr(command, "_stay", lambda *_args: None)
-    return output
+    yield output
+    structlog.configure(**before)
 
 
 @pytest.mark.parametrize("once", [True, False])
