@@ -4,8 +4,9 @@ import os
 import signal
 import sys
 import webbrowser
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NoReturn
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
@@ -25,6 +26,7 @@ ZONES: Final = "zoneinfo/"
 UTC: Final = "UTC"
 PAGE: Final = "open.html"
 SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY")
+ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -47,12 +49,14 @@ def demo(*, port: int, nodes: int, empty: bool, keep: Path | None, no_browser: b
     """Show GPU Booking without a cluster: the real product on simulated GPUs, on a port of this machine."""
     options = Options(port=port, nodes=nodes, empty=empty, keep=keep, zone=zone_of_machine())
     logs.configure(level="error", style="console")
+    _handle(ENDING, _leave)
     try:
         with folder_of(keep) as folder:
             shown = build(options, folder, SystemClock())
             _greet(shown, folder, opens=not no_browser)
-            signal.signal(signal.SIGHUP, lambda *_: shown.process.end("the terminal was closed"))
+            _handle([signal.SIGHUP], lambda *_: shown.process.end("the terminal was closed"))
             code = shown.process.run()
+            _handle([signal.SIGINT, *ENDING], signal.SIG_IGN)
     except (DemoError, StoreError) as error:
         raise click.ClickException(str(error)) from error
     except ServeError as error:
@@ -61,6 +65,16 @@ def demo(*, port: int, nodes: int, empty: bool, keep: Path | None, no_browser: b
         ) from error
     click.echo("The demo has ended." if keep is None else f"The demo has ended; its database is in {keep}.")
     sys.exit(code)
+
+
+def _handle(numbers: Iterable[signal.Signals], handler: Callable[[int, Any], object] | signal.Handlers) -> None:
+    for number in numbers:
+        signal.signal(number, handler)
+
+
+def _leave(number: int, _frame: Any) -> NoReturn:
+    """Go at once, but tidy up: by itself a signal ends Python where it stands."""
+    sys.exit(128 + number)
 
 
 def zone_of_machine() -> str:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -54,6 +55,24 @@ def test_the_command_line_works_by_the_printed_line_and_ctrl_c_leaves_nothing(tm
         assert done.returncode == 0, done.stderr
         assert "h100-01" in done.stdout
     assert process.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_ended_before_it_listens_leaves_nothing(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    command = [*DEMO, "--port", "0", "--nodes", "300"]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environ(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        while not any(tmp_path.glob("*/*")):
+            assert process.poll() is None
+        process.send_signal(number)
+        printed, _ = process.communicate(timeout=WITHIN)
+    assert process.returncode
+    assert "http://" not in printed
+    assert "Traceback" not in printed
     assert list(tmp_path.iterdir()) == []
 
 
