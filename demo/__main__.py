@@ -1,6 +1,7 @@
 """``gpu-booking demo``, ``make demo``, ``python -m demo``: show the whole product in a browser."""
 
 import os
+import shutil
 import signal
 import sys
 import webbrowser
@@ -26,7 +27,7 @@ ZONES: Final = "zoneinfo/"
 UTC: Final = "UTC"
 PAGE: Final = "open.html"
 SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY")
-ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -56,7 +57,7 @@ def demo(*, port: int, nodes: int, empty: bool, keep: Path | None, no_browser: b
             _greet(shown, folder, opens=not no_browser)
             _handle([signal.SIGHUP], lambda *_: shown.process.end("the terminal was closed"))
             code = shown.process.run()
-            _handle([signal.SIGINT, *ENDING], signal.SIG_IGN)
+            _handle(ENDING, signal.SIG_IGN)
     except (DemoError, StoreError) as error:
         raise click.ClickException(str(error)) from error
     except ServeError as error:
@@ -67,7 +68,9 @@ def demo(*, port: int, nodes: int, empty: bool, keep: Path | None, no_browser: b
     sys.exit(code)
 
 
-def _handle(numbers: Iterable[signal.Signals], handler: Callable[[int, Any], object] | signal.Handlers) -> None:
+def _handle(
+    numbers: Iterable[signal.Signals], handler: Callable[[int, Any], object] | signal.Handlers
+) -> None:
     for number in numbers:
         signal.signal(number, handler)
 
@@ -101,7 +104,9 @@ def _greet(shown: Demo, folder: Path, *, opens: bool) -> None:
 def _command() -> str:
     """How the command line is called where the demo was called."""
     program = Path(sys.executable).with_name(names.PROGRAM)
-    return names.PROGRAM if program.exists() else f"{os.path.relpath(sys.executable)} -m booking.cli"
+    if not program.exists():
+        return f"{os.path.relpath(sys.executable)} -m booking.cli"
+    return names.PROGRAM if shutil.which(names.PROGRAM) == str(program) else os.path.relpath(program)
 
 
 def _opened(address: str, folder: Path) -> bool:

@@ -97,7 +97,9 @@ class NotInTheImage:
 absent = set(json.loads(sys.argv[1]))
 sys.meta_path.insert(0, NotInTheImage())
 """
-PROGRAM = BARE + """
+PROGRAM = (
+    BARE
+    + """
 from cluster.process.clock import SystemClock
 from cluster.process.settings import load
 root, _, name = sys.argv[3].rpartition(".")
@@ -110,7 +112,10 @@ code = process.run()
 print(json.dumps(sorted(sys.modules)))
 sys.exit(code)
 """
-DEMO = BARE + """
+)
+DEMO = (
+    BARE
+    + """
 from cluster.process.clock import SystemClock
 from demo.run import Options, build, folder_of
 with folder_of(None) as folder:
@@ -118,6 +123,7 @@ with folder_of(None) as folder:
     shown.process.end("seen")
     sys.exit(shown.process.run())
 """
+)
 
 
 @pytest.fixture(scope="module", params=ROOTS)
