@@ -42,9 +42,7 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     "--nodes", type=click.IntRange(1, MOST), default=len(LAB), show_default=True, help="Size of the site."
 )
 @click.option("--empty", is_flag=True, help="Nodes alone: no bookings, and nobody who works there.")
-@click.option(
-    "--keep", type=click.Path(path_type=Path, file_okay=False), help="Folder in which the database stays."
-)
+@click.option("--keep", type=click.Path(path_type=Path), help="Folder in which the database stays.")
 @click.option("--no-browser", is_flag=True, help="Open no browser.")
 def demo(*, port: int, nodes: int, empty: bool, keep: Path | None, no_browser: bool) -> None:
     """Show GPU Booking without a cluster: the real product on simulated GPUs, on a port of this machine."""
