@@ -130,9 +130,7 @@ def _pods(person: str) -> str:
 
 def _harms(state: BarState) -> str:
     gpu = (
-        ("Repair GPU", f"Repair {state.broken}")
-        if state.broken
-        else ("Break a GPU", "One falls off the bus")
+        ("Repair GPU", f"Repair {state.broken}") if state.broken else ("Break a GPU", "One falls off the bus")
     )
     node = ("Drain a node", "An administrator cordons it and orders its pods to leave")
     if state.drained:
