@@ -1,11 +1,13 @@
 """``gpu-booking demo``, ``make demo``, ``python -m demo``: show the whole product in a browser."""
 
 import os
+import shutil
 import signal
 import sys
 import webbrowser
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NoReturn
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
@@ -25,6 +27,7 @@ ZONES: Final = "zoneinfo/"
 UTC: Final = "UTC"
 PAGE: Final = "open.html"
 SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY")
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -39,20 +42,20 @@ SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY")
     "--nodes", type=click.IntRange(1, MOST), default=len(LAB), show_default=True, help="Size of the site."
 )
 @click.option("--empty", is_flag=True, help="Nodes alone: no bookings, and nobody who works there.")
-@click.option(
-    "--keep", type=click.Path(path_type=Path, file_okay=False), help="Folder in which the database stays."
-)
+@click.option("--keep", type=click.Path(path_type=Path), help="Folder in which the database stays.")
 @click.option("--no-browser", is_flag=True, help="Open no browser.")
 def demo(*, port: int, nodes: int, empty: bool, keep: Path | None, no_browser: bool) -> None:
     """Show GPU Booking without a cluster: the real product on simulated GPUs, on a port of this machine."""
     options = Options(port=port, nodes=nodes, empty=empty, keep=keep, zone=zone_of_machine())
     logs.configure(level="error", style="console")
+    _handle(ENDING, _leave)
     try:
         with folder_of(keep) as folder:
             shown = build(options, folder, SystemClock())
             _greet(shown, folder, opens=not no_browser)
-            signal.signal(signal.SIGHUP, lambda *_: shown.process.end("the terminal was closed"))
+            _handle([signal.SIGHUP], lambda *_: shown.process.end("the terminal was closed"))
             code = shown.process.run()
+            _handle(ENDING, signal.SIG_IGN)
     except (DemoError, StoreError) as error:
         raise click.ClickException(str(error)) from error
     except ServeError as error:
@@ -61,6 +64,18 @@ def demo(*, port: int, nodes: int, empty: bool, keep: Path | None, no_browser: b
         ) from error
     click.echo("The demo has ended." if keep is None else f"The demo has ended; its database is in {keep}.")
     sys.exit(code)
+
+
+def _handle(
+    numbers: Iterable[signal.Signals], handler: Callable[[int, Any], object] | signal.Handlers
+) -> None:
+    for number in numbers:
+        signal.signal(number, handler)
+
+
+def _leave(number: int, _frame: Any) -> NoReturn:
+    """Go at once, but tidy up: by itself a signal ends Python where it stands."""
+    sys.exit(128 + number)
 
 
 def zone_of_machine() -> str:
@@ -87,7 +102,9 @@ def _greet(shown: Demo, folder: Path, *, opens: bool) -> None:
 def _command() -> str:
     """How the command line is called where the demo was called."""
     program = Path(sys.executable).with_name(names.PROGRAM)
-    return names.PROGRAM if program.exists() else f"{os.path.relpath(sys.executable)} -m booking.cli"
+    if not program.exists():
+        return f"{os.path.relpath(sys.executable)} -m booking.cli"
+    return names.PROGRAM if shutil.which(names.PROGRAM) == str(program) else os.path.relpath(program)
 
 
 def _opened(address: str, folder: Path) -> bool:

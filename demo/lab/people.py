@@ -12,9 +12,9 @@ BOB: Final = "bob"
 CAROL: Final = "carol"
 """The administrator."""
 TEAMS: Final[Mapping[str, tuple[str, ...]]] = {
-    "vision": (ALICE, "dave", "erin", "frank"),
-    "speech": (BOB, "grace", "heidi", "ivan"),
-    "robotics": (CAROL, "judy", "mike", "olivia"),
+    "vision": (ALICE, "student-1", "student-2", "postdoc-1"),
+    "speech": (BOB, "student-3", "student-4", "engineer-1"),
+    "robotics": (CAROL, "student-5", "student-6", "engineer-2"),
 }
 """Namespace -> who works there."""
 EVERYBODY: Final = tuple(person for team in TEAMS.values() for person in team)

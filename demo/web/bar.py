@@ -130,11 +130,11 @@ def _pods(person: str) -> str:
 
 def _harms(state: BarState) -> str:
     gpu = (
-        ("Repair it", f"Repair {state.broken}") if state.broken else ("Break a GPU", "One falls off the bus")
+        ("Repair GPU", f"Repair {state.broken}") if state.broken else ("Break a GPU", "One falls off the bus")
     )
     node = ("Drain a node", "An administrator cordons it and orders its pods to leave")
     if state.drained:
-        node = ("Give it back", f"{state.drained} takes pods again")
+        node = ("Reopen node", f"{state.drained} takes pods again")
     return _button("gpu", gpu[0], title=gpu[1]) + _button("node", node[0], title=node[1])
 
 

@@ -88,19 +88,23 @@ NEEDED = {
 }
 """What shows that the part was really built."""
 
-PROGRAM = """
+BARE = """
 import importlib, inspect, json, os, sys
 class NotInTheImage:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in absent:
             raise ModuleNotFoundError(f"{name} is not in the image", name=name)
-absent = set(json.loads(sys.argv[3]))
+absent = set(json.loads(sys.argv[1]))
 sys.meta_path.insert(0, NotInTheImage())
+"""
+PROGRAM = (
+    BARE
+    + """
 from cluster.process.clock import SystemClock
 from cluster.process.settings import load
-root, _, name = sys.argv[2].rpartition(".")
+root, _, name = sys.argv[3].rpartition(".")
 settings = load(getattr(importlib.import_module(root), name), os.environ)
-build = importlib.import_module(sys.argv[1]).build
+build = importlib.import_module(sys.argv[2]).build
 environ = [os.environ] if "environ" in inspect.signature(build).parameters else []
 process = build(settings, *environ, SystemClock())
 process.end("seen")
@@ -108,6 +112,18 @@ code = process.run()
 print(json.dumps(sorted(sys.modules)))
 sys.exit(code)
 """
+)
+DEMO = (
+    BARE
+    + """
+from cluster.process.clock import SystemClock
+from demo.run import Options, build, folder_of
+with folder_of(None) as folder:
+    shown = build(Options(port=0, nodes=1, empty=True, keep=None, zone="UTC"), folder, SystemClock())
+    shown.process.end("seen")
+    sys.exit(shown.process.run())
+"""
+)
 
 
 @pytest.fixture(scope="module", params=ROOTS)
@@ -124,8 +140,15 @@ def loaded(part: str, tmp_path_factory: pytest.TempPathFactory) -> frozenset[str
     environment = {
         names.setting(field): value.format(folder=folder) for field, value in {**KUBE, **given}.items()
     }
+    image = {"node agent": "deviceplugin", "extender": "extender"}.get(part, "booking")
+    printed = run_with(image, PROGRAM, module, settings, **environment)
+    return frozenset(json.loads(printed.splitlines()[-1]))
+
+
+def run_with(lock: str, program: str, *words: str, **environment: str) -> str:
+    """Run a program as if nothing were installed but what a lock brings; returns what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, module, settings, json.dumps(sorted(not_in_the_image_of(part)))],
+        [sys.executable, "-c", program, json.dumps(sorted(not_brought_by(lock))), *words],
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", **environment},
         capture_output=True,
@@ -133,7 +156,7 @@ def loaded(part: str, tmp_path_factory: pytest.TempPathFactory) -> frozenset[str
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return frozenset(json.loads(done.stdout.splitlines()[-1]))
+    return done.stdout
 
 
 def test_the_modules_that_a_part_needs_are_loaded(part: str, loaded: frozenset[str]) -> None:
@@ -144,15 +167,18 @@ def test_a_part_loads_no_module_that_it_does_not_use(part: str, loaded: frozense
     assert found(FORBIDDEN[part], loaded) == set()
 
 
+def test_the_demo_needs_nothing_but_what_its_extra_installs() -> None:
+    run_with("demo", DEMO)
+
+
 def found(forbidden: set[str], loaded: frozenset[str]) -> set[str]:
     """Those of some modules and rooms that are loaded."""
     return {name for name in forbidden if any(f"{module}.".startswith(f"{name}.") for module in loaded)}
 
 
-def not_in_the_image_of(part: str) -> set[str]:
-    """Modules that are installed here, and that the lock of the part's image does not bring."""
-    image = {"node agent": "deviceplugin", "extender": "extender"}.get(part, "booking")
-    lines = (ROOT / "requirements" / f"{image}.txt").read_text().splitlines()
+def not_brought_by(lock: str) -> set[str]:
+    """Modules that are installed here, and that a lock does not bring."""
+    lines = (ROOT / "requirements" / f"{lock}.txt").read_text().splitlines()
     locked = {line.split("==")[0] for line in lines if "==" in line and not line.startswith(" ")}
     return {
         module

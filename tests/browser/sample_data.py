@@ -171,11 +171,11 @@ def _pods(now: datetime) -> Iterator[Pod]:
         ("train-resnet", "alice", "gpu-a1", (0,), 30),
         ("notebook", "alice", "gpu-a1", (1,), 5),
         ("sweep-7", "alice", "gpu-a2", (0,), 2),
-        ("finetune", "dave", "gpu-a1", (2, 3), 9),
-        ("render", "erin", "gpu-a2", (3,), 26),
+        ("finetune", "postdoc-1", "gpu-a1", (2, 3), 9),
+        ("render", "student-1", "gpu-a2", (3,), 26),
         ("diffusion", "carol", "gpu-h1", (0, 1, 2, 3), 20),
-        ("eval", "dave", "gpu-h1", (4,), 1),
-        ("probe", "erin", "gpu-b1", (0,), 3),
+        ("eval", "postdoc-1", "gpu-h1", (4,), 1),
+        ("probe", "student-1", "gpu-b1", (0,), 3),
     ):
         uuids = tuple(f"GPU-{node}-{index}" for index in devices)
         made = a_pod(name).of(user).created(now - hours * HOUR).asks(len(uuids)).on(node, {"main": uuids})
@@ -205,7 +205,7 @@ def _exempt(site: Site) -> None:
 
 
 def add_audit_entries(site: Site) -> None:
-    """Let bob have granted an exemption, and dave have asked for too much."""
+    """Let bob have granted an exemption, and a postdoc have asked for too much."""
     now = site.clock.now()
     bob = Principal(user="bob", name="bob", is_administrator=True)
     site.service.add_exemption(
@@ -213,4 +213,4 @@ def add_audit_entries(site: Site) -> None:
     )
     request = BookingRequest(model=H100, start=now, end=now + 90 * DAY, count=8)
     with suppress(RefusedError):
-        site.service.create(Principal(user="dave", name="dave"), request)
+        site.service.create(Principal(user="postdoc-1", name="postdoc-1"), request)

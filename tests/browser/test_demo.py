@@ -78,8 +78,8 @@ def test_an_administrator_breaks_a_gpu_drains_a_node_and_goes_a_day_ahead(
     expect(page.locator(".counts")).to_contain_text("1 unhealthy")
     press(page, "Drain a node")
     expect(page.locator(".nodes")).to_contain_text("The node is cordoned.")
-    press(page, "Repair it")
-    press(page, "Give it back")
+    press(page, "Repair GPU")
+    press(page, "Reopen node")
     before = page.locator("#demo-time").text_content() or ""
     press(page, "+1 day")
     expect(page.locator("[value=leap]")).to_have_attribute("aria-pressed", "false")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -57,6 +58,24 @@ def test_the_command_line_works_by_the_printed_line_and_ctrl_c_leaves_nothing(tm
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_ended_before_it_listens_leaves_nothing(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    command = [*DEMO, "--port", "0", "--nodes", "300"]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environ(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        while not any(tmp_path.glob("*/*")):
+            assert process.poll() is None
+        process.send_signal(number)
+        printed, _ = process.communicate(timeout=WITHIN)
+    assert process.returncode
+    assert "http://" not in printed
+    assert "Traceback" not in printed
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_a_screen_the_address_is_to_be_opened_elsewhere(tmp_path: Path) -> None:
     with started(tmp_path) as (process, _):
         assert process.stdout
@@ -82,7 +101,8 @@ def test_a_taken_port_is_said_in_one_line(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
     assert "cannot be written" in failed(tmp_path, "--port", "0", "--keep", "/proc/kept")
     (tmp_path / "file").touch()
-    assert "cannot be written" in failed(tmp_path, "--port", "0", "--keep", str(tmp_path / "file" / "kept"))
+    for kept in (tmp_path / "file", tmp_path / "file" / "kept"):
+        assert "cannot be written" in failed(tmp_path, "--port", "0", "--keep", str(kept))
 
 
 @pytest.mark.parametrize(

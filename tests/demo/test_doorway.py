@@ -92,7 +92,7 @@ def test_another_person_has_another_session_and_the_one_before_ends(lab: Lab) ->
 
 def test_nobody_becomes_a_person_whom_the_bar_does_not_offer(lab: Lab) -> None:
     lab.enter()
-    lab.act("be dave")
+    lab.act("be student-1")
     assert lab.get(STATE).json == {"person": "alice"}
     assert lab.sessions == [("alice", None)]
 
