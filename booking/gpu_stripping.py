@@ -68,6 +68,11 @@ def spec_without_gpu_defaults(spec: Mapping[str, Any], annotations: Mapping[str,
     return {**spec, **_containers(spec, given)}
 
 
+def spec_with_zero(spec: Mapping[str, Any], resources: frozenset[str]) -> Json:
+    """The spec with 0 of these resources in every container."""
+    return {**spec, **_containers(spec, lambda _, one: _with_zero(one, resources) if resources else one)}
+
+
 def _containers(spec: Mapping[str, Any], change: Callable[[Group, Json], Json]) -> Json:
     """The containers and init containers, changed."""
     return {group: [change(group, one) for one in spec[group]] for group in GROUPS if spec.get(group)}

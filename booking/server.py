@@ -164,7 +164,7 @@ def _backends(
     following = Informers(kube, cache, clock, namespace=settings.namespace)
     following.follow_namespaces()
     following.follow_jobs()
-    terms = _terms(settings)
+    terms = terms_of(settings)
     nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason)
     lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())
     mirror = Mirror(kube, store, clock, lease=lease, metrics=metrics, resources=nodes.resources)
@@ -187,11 +187,12 @@ def _backends(
     )
 
 
-def _terms(settings: ServerSettings) -> EvictionSettings:
+def terms_of(settings: ServerSettings) -> EvictionSettings:
     """The controller's settings, as far as the pages describe what the controller does."""
     return EvictionSettings(
         namespace=settings.namespace,
         maia=settings.maia,
+        restart_cost_seconds=settings.restart_cost_seconds,
         end_action_without_controller=settings.end_action_without_controller,
         end_action_with_controller=settings.end_action_with_controller,
     )
@@ -262,6 +263,7 @@ def _parts(backends: Backends, service: BookingService, roles: Roles) -> Parts:
         visibility=lambda: policy.current().visibility,
         unready_reason=backends.nodes.unready_reason,
         may_read_events=roles.may_read_events,
+        resources=backends.nodes.resources,
     )
     return Parts(
         bookings=service,

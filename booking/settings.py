@@ -89,6 +89,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to a bare pod whose booking is over, as people read it; the controller needs the same."""
     end_action_with_controller: EndAction = "demote"
     """What happens to a controller's pod whose booking is over; the controller needs the same."""
+    restart_cost_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60
+    """What starting again costs a victim, for who would leave first; the controller needs the same."""
     namespace: str = names.NAMESPACE
     """Where the mirror's Lease is."""
     kube_server: str | None = None

@@ -10,7 +10,7 @@ import msgspec
 
 from booking.admission.owner import Ownership
 from booking.admission.pod_reader import Json, asks, with_annotation, with_gate
-from booking.gpu_stripping import NOTHING, spec_without_gpu
+from booking.gpu_stripping import NOTHING, spec_with_zero, spec_without_gpu
 from cluster import names
 from cluster.objects.bookings import Booking
 from cluster.objects.cover_annotations import cover_annotations_of
@@ -73,16 +73,18 @@ def stripped(pod: Json, message: str, scheduler: str, *, zero: frozenset[str] = 
     )
 
 
-def given_up(pod: Json, message: str, scheduler: str) -> Json:
+def given_up(pod: Json, message: str, scheduler: str, *, zero: frozenset[str] = NOTHING) -> Json:
     """The pod, from which another webhook has removed the GPUs since ``admitted``, with a message.
 
     What ``admitted`` has written is taken back: annotations of cover, our scheduler, our PriorityClass, which
-    gives no priority without a GPU, and our gate. Containers stay as the other webhook has made them.
+    gives no priority without a GPU, and our gate. Containers stay as the other webhook has made them, but for
+    0 of what a LimitRange would fill in for what was removed (``zero``).
     """
     given_back = _given_back(pod, scheduler)
     for key in (names.ADMITTED, names.BOOKING, names.TERMINATE_AT):
         given_back = with_annotation(given_back, key, None)
-    return with_annotation(given_back, names.STRIPPED, message)
+    spec = spec_with_zero(given_back["spec"], zero)
+    return with_annotation({**given_back, "spec": spec}, names.STRIPPED, message)
 
 
 def _given_back(pod: Json, scheduler: str) -> Json:

@@ -163,7 +163,7 @@ class Review:
             is_certain: whether the view is recent enough; if not, no new pod counts as booked, and the
                 cluster does not count as full (law L6).
             zero: the GPU resources that a LimitRange gives to containers which name none, read for a pod that
-                starts without its GPUs.
+                starts without its GPUs or has lost them to another webhook.
 
         Raises:
             BadPodError: it is not a pod.
@@ -181,7 +181,7 @@ class Review:
         notes = (*([_ignored(ours)] if forged else []), *_not_given(received, request.pod))
         kept = bare if from_us else _cleaned(bare, replaced_stays=request.is_last)
         if request.is_last and not asks_for_gpus(pod):
-            return self._gpu_removed(request, received, kept, until)
+            return self._gpu_removed(request, received, kept, until, notes, zero)
         if not asks_for_gpus(pod):
             if not notes:
                 return Outcome(kind="untouched")
@@ -241,13 +241,23 @@ class Review:
         is_guaranteed = case.granted(now) or (case.found and case.found.cover)
         return self.queue_gate and not is_guaranteed and not case.stored.spec.node_name
 
-    def _gpu_removed(self, request: ReviewRequest, received: Json, kept: Json, until: str | None) -> Outcome:
+    def _gpu_removed(
+        self,
+        request: ReviewRequest,
+        received: Json,
+        kept: Json,
+        until: str | None,
+        notes: tuple[str, ...],
+        zero: frozenset[str],
+    ) -> Outcome:
         if names.ADMITTED not in our_keys(request.pod):
-            return Outcome(kind="untouched")
-        after = given_up(kept, REMOVED, self.scheduler)
+            # A LimitRange may have filled in a GPU after another webhook's change: it is taken out again.
+            outcome = Outcome(kind="cleaned", patch=patch(received, request.pod), warnings=notes)
+            return outcome if outcome.patch else Outcome(kind="untouched")
+        after = given_up(kept, REMOVED, self.scheduler, zero=zero)
         if until is not None:
             after = with_annotation(after, names.TERMINATE_AT, until)
-        return Outcome(kind="gpu-removed", patch=patch(received, after), warnings=(REMOVED,))
+        return Outcome(kind="gpu-removed", patch=patch(received, after), warnings=(REMOVED, *notes))
 
     def _stripped(self, received: Json, case: _Case, notes: tuple[str, ...], zero: frozenset[str]) -> Outcome:
         message = f"{case.why}, and no GPU that it may have is free: it was created without a GPU."

@@ -126,6 +126,11 @@ class Webhook:
         )
         is_certain = self._unready_reason() is None
         outcome = self._review(review_request, self._view, self._clock.now(), is_certain=is_certain)
+        if outcome.kind == "gpu-removed":
+            zero = self._given_by_default(review_request)
+            return self._review(
+                review_request, self._view, self._clock.now(), is_certain=is_certain, zero=zero
+            )
         if outcome.kind != "stripped":
             return outcome
         # A user who booked a moment ago would lose the GPU for good because the watch lags (law L2).

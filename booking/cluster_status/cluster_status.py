@@ -1,7 +1,7 @@
 """The current state of the cluster for people, from the server's cluster cache. Thread-safe."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import structlog
@@ -52,6 +52,7 @@ class ClusterStatus:
         visibility: Callable[[], Visibility],
         unready_reason: Check,
         may_read_events: Callable[[Principal, str], bool] = _nobody,
+        resources: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """Create it.
 
@@ -63,11 +64,13 @@ class ClusterStatus:
             visibility: what people see of others.
             unready_reason: why the cache cannot be trusted now.
             may_read_events: whether the API server lets a user read the Events of a namespace.
+            resources: model -> the resource under which pods request it; GPUs where it is not named.
         """
         self._cache, self._kube, self._clock, self._terms = cache, kube, clock, terms
         self._booking_plans = BookingPlans(cache)
         self._visibility, self._unready_reason = visibility, unready_reason
         self._may_read_events = may_read_events
+        self._resources = resources
         self._namespace_facts = NamespaceFacts(kube, clock)
 
     def now(self, who: Principal) -> Now:
@@ -106,20 +109,22 @@ class ClusterStatus:
         own = (pod for pod in pods if Viewer.user_of(pod) == who.user)
         return tuple(sorted((pod.metadata.namespace, pod.metadata.name) for pod in own))
 
-    def quota_warnings(self, user: str, namespace: str | None, count: int) -> tuple[str, ...]:
+    def quota_warnings(self, user: str, namespace: str | None, count: int, model: str) -> tuple[str, ...]:
         """Warnings that a quota may refuse pods of a user's booking of so many GPUs in this namespace.
 
         None for a booking without a namespace: its pods may be anywhere.
         """
         if namespace is None or not _NAMESPACE.fullmatch(namespace):
             return ()
+        resource = self._resources().get(model, names.GPU_RESOURCE)
         own = sum(
-            demand(container_needs(pod)).get(names.GPU_RESOURCE, 0)
+            demand(container_needs(pod)).get(resource, 0)
             for pod in dict(self._cache.pods).values()
             if pod.metadata.namespace == namespace and Viewer.user_of(pod) == user and not is_terminal(pod)
         )
         quotas = self._namespace_facts.quotas(namespace)
-        return tuple(quota_messages.warnings(quotas, namespace=namespace, count=count, own=own))
+        found = quota_messages.warnings(quotas, namespace=namespace, count=count, own=own, resource=resource)
+        return tuple(found)
 
     def _never_created(
         self, viewer: Viewer, snapshot: StatusSnapshot, namespace: str, name: str

@@ -18,6 +18,7 @@ from cluster.kube.resources import KubeEvent
 STATE: Final = "never created"
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _QUOTA: Final = re.compile(r"exceeded quota: ([^,]+),")
+_GPUS: Final = (names.GPU_RESOURCE, names.MIG_RESOURCE_PREFIX)
 _PREFIX: Final = re.compile(r"^Error creating: ")
 
 
@@ -58,7 +59,7 @@ def _would_change(message: str, namespace: str) -> tuple[str, ...]:
         f"Pods of the namespace {namespace} that end or are deleted free their part of the ResourceQuota"
         f" {quota[1]}; the controller then creates the pod by itself."
     )
-    return (frees, REMEDY) if names.GPU_RESOURCE in message else (frees,)
+    return (frees, REMEDY) if any(kind in message for kind in _GPUS) else (frees,)
 
 
 def _is_about(name: str, event: KubeEvent) -> bool:

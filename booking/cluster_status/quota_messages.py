@@ -17,8 +17,18 @@ REMEDY: Final = (
     f" (scopeSelector, PriorityClass {names.OPPORTUNISTIC_CLASS}): then it never refuses a booked pod."
 )
 
+_UNITS: Final = {names.GPU_RESOURCE: "GPU"}
+"""Resource -> what people call one of it; others are called by their names."""
 
-def warnings(quotas: Iterable[ResourceQuota], *, namespace: str, count: int, own: int) -> Iterator[str]:
+
+def warnings(
+    quotas: Iterable[ResourceQuota],
+    *,
+    namespace: str,
+    count: int,
+    own: int,
+    resource: str = names.GPU_RESOURCE,
+) -> Iterator[str]:
     """Warnings about a booking whose pods a quota may refuse.
 
     Args:
@@ -26,12 +36,16 @@ def warnings(quotas: Iterable[ResourceQuota], *, namespace: str, count: int, own
         namespace: the only one whose pods the booking covers.
         count: GPUs of the booking.
         own: GPUs that the user's pods in the namespace request now: the booking may cover these.
+        resource: under which pods request what is booked.
     """
+    unit = _UNITS.get(resource, f"{resource} device")
     for quota in gpu_quotas(quotas, names.BOOKED_CLASS):
+        if quota.resource != resource:
+            continue
         others = max(0, quota.used - own)
         limit = (
             f"The ResourceQuota {quota.name} lets pods of the namespace {namespace} request"
-            f" {wording.counted(quota.most, 'GPU')}"
+            f" {wording.counted(quota.most, unit)}"
         )
         if count > quota.most:
             yield (
@@ -41,19 +55,22 @@ def warnings(quotas: Iterable[ResourceQuota], *, namespace: str, count: int, own
         elif count > quota.most - others:
             yield (
                 f"{limit}, and other pods use {others} of them now: while they do, pods of this booking can"
-                f" request {max(0, quota.most - others)} of its {wording.counted(count, 'GPU')}, and further"
+                f" request {max(0, quota.most - others)} of its {wording.counted(count, unit)}, and further"
                 f" ones are refused when they are created. {REMEDY}"
             )
 
 
 def used_up(quotas: Iterable[ResourceQuota], namespace: str) -> str:
     """The message that no pod with a GPU can be created in the namespace now; empty if one can."""
-    full = [quota.name for quota in gpu_quotas(quotas, names.BOOKED_CLASS) if not quota.left]
-    if not full:
+    found = [quota for quota in gpu_quotas(quotas, names.BOOKED_CLASS) if not quota.left]
+    if not found:
         return ""
+    full = sorted({quota.name for quota in found})
+    lacking = sorted({_UNITS.get(quota.resource, quota.resource) for quota in found})
     noun = "ResourceQuota" if len(full) == 1 else "ResourceQuotas"
     verb = "has" if len(full) == 1 else "have"
     return (
-        f"The {noun} {wording.listed(full)} of the namespace {namespace} {verb} no GPU left, so a pod that"
-        f" requests one is refused when it is created. {REMEDY}"
+        f"The {noun} {wording.listed(full)} of the namespace {namespace} {verb} no"
+        f" {' and no '.join(lacking)} left, so a pod that requests one is refused when it is created."
+        f" {REMEDY}"
     )

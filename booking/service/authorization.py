@@ -46,7 +46,13 @@ def beneficiary(who: Principal, user: str | None, rules: Iterable[Rule]) -> str:
     require_administrator(who, "book for somebody else")
     if not 0 < len(user) <= LONGEST_USER or not user.isprintable() or user != user.strip():
         raise refused("not-a-user", f"Nobody has the user id {wording.quoted(user)}.")
-    return _owner_of(user, tuple(rules)) if is_address(user) else user
+    return _owner_of(user, tuple(rules)) if is_address(user) else _folded(user, tuple(rules))
+
+
+def _folded(user: str, rules: tuple[Rule, ...]) -> str:
+    """The user id in small letters if that is what everybody gets who signs in with this name (ADR 67)."""
+    signed_in = {user_of(source, user, rules) for source in _SIGNED_IN} - {None}
+    return user.lower() if signed_in == {user.lower()} else user
 
 
 def _owner_of(address: str, rules: tuple[Rule, ...]) -> str:

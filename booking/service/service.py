@@ -100,18 +100,28 @@ class BookingService(ClusterOrders):
         return creating.dry_run(self._context, who, request, user=user)
 
     def earliest(
-        self, who: Principal, booking_request: SlotRequest, *, user: str | None = None, most: int = 3
+        self,
+        who: Principal,
+        booking_request: SlotRequest,
+        *,
+        user: str | None = None,
+        most: int = 3,
+        despite_planned: bool = False,
     ) -> tuple[Slot, ...]:
         """The first slots, at most ``most``, for so many GPUs for so long; each could be booked now.
 
-        Each begins on another day than the one before, or after its end if that is earlier.
+        Each begins on another day than the one before, or after its end if that is earlier. With
+        ``despite_planned`` each could be booked if the user's planned bookings did not count; their GPUs are
+        not free.
 
         Raises:
             RefusedError: there is none: the deadline is too early, a rule forbids it, or no start would be
                 granted; with everything that is wrong.
             NotAllowedError: for another user, by a caller who is not an administrator.
         """
-        return slots.earliest(self._context, who, booking_request, user=user, most=most)
+        return slots.earliest(
+            self._context, who, booking_request, user=user, most=most, despite_planned=despite_planned
+        )
 
     def create_earliest(
         self, who: Principal, booking_request: SlotRequest, *, user: str | None = None, key: Key | None = None

@@ -27,16 +27,30 @@ _DAY: Final = timedelta(days=1)
 
 
 def earliest(
-    context: ServiceContext, who: Principal, booking_request: SlotRequest, *, user: str | None, most: int
+    context: ServiceContext,
+    who: Principal,
+    booking_request: SlotRequest,
+    *,
+    user: str | None,
+    most: int,
+    despite_planned: bool = False,
 ) -> tuple[Slot, ...]:
-    """The first slots, each on another day, or after the one before where that is shorter than a day."""
+    """The first slots, each on another day, or after the one before where that is shorter than a day.
+
+    ``despite_planned``: those that could be booked if the user's planned bookings did not count.
+    """
     evaluation = EvaluationContext.of(context, who, beneficiary(who, user, context.identity_rules))
     require_instants(booking_request)
 
     def answer(reading: Reading) -> tuple[Slot, ...] | RefusedError:
         try:
             return _answer(
-                evaluation, reading, whole(context.clock.now()), booking_request, most=max(1, min(most, MOST))
+                evaluation,
+                reading,
+                whole(context.clock.now()),
+                booking_request,
+                most=max(1, min(most, MOST)),
+                despite_planned=despite_planned,
             )
         except RefusedError as refused:
             return refused
@@ -111,7 +125,13 @@ _SHORTEST_STEP: Final = timedelta(minutes=1)
 
 
 def _answer(
-    evaluation: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest, *, most: int
+    evaluation: EvaluationContext,
+    reading: Reading,
+    now: datetime,
+    booking_request: SlotRequest,
+    *,
+    most: int,
+    despite_planned: bool = False,
 ) -> tuple[Slot, ...]:
     limits_for = evaluation.limits_for(reading, now)
     model = names.model_label(booking_request.model)
@@ -121,10 +141,11 @@ def _answer(
     # A start off the grid or without room is no reason to refuse; a violation that no start can cure is.
     if any(violation.earliest_start is None for violation in decision.violations):
         raise refusal(decision)
+    history = reading.history(evaluation.user)
     case = RuleContext(
         now=now,
         limits=limits_for(model),
-        history=reading.history(evaluation.user),
+        history=[each for each in history if not (despite_planned and each.state(now) == "planned")],
         model=model,
         count=booking_request.count,
         start=start,

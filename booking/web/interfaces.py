@@ -37,9 +37,14 @@ class Bookings(Protocol):
         ...
 
     def earliest(
-        self, who: Principal, booking_request: SlotRequest, *, user: str | None = None
+        self,
+        who: Principal,
+        booking_request: SlotRequest,
+        *,
+        user: str | None = None,
+        despite_planned: bool = False,
     ) -> Sequence[Slot]:
-        """The first slots that could be booked now."""
+        """The first slots that could be booked now, or if the user's planned bookings did not count."""
         ...
 
     def create_earliest(
@@ -279,7 +284,7 @@ class Live(Protocol):
         """Why a pod waits, or holds what it holds."""
         ...
 
-    def quota_warnings(self, user: str, namespace: str | None, count: int) -> Sequence[str]:
+    def quota_warnings(self, user: str, namespace: str | None, count: int, model: str) -> Sequence[str]:
         """Warnings that a quota of the namespace may refuse pods of a user's booking of so many GPUs."""
         ...
 

@@ -12,6 +12,8 @@ from cluster import names
 from cluster.objects.quantity import QuantityError, parse_count
 from cluster.objects.resource_quotas import ResourceQuota, ScopeRequirement
 
+_REQUESTS: Final = names.GPU_QUOTA.removesuffix(names.GPU_RESOURCE)
+"""What a quota puts before the name of an extended resource."""
 _PRIORITY_CLASS: Final = "PriorityClass"
 _USUAL: Final = frozenset({"NotTerminating", "NotBestEffort"})
 """Scopes of pods without a deadline, and of pods that request CPUs or memory."""
@@ -19,12 +21,13 @@ _USUAL: Final = frozenset({"NotTerminating", "NotBestEffort"})
 
 @dataclass(frozen=True, slots=True)
 class GpuQuota:
-    """A quota on GPUs."""
+    """A quota on GPUs, or on MIG devices of one profile."""
 
     name: str
     most: int
     """GPUs that its pods may request together."""
     used: int
+    resource: str = names.GPU_RESOURCE
 
     @property
     def left(self) -> int:
@@ -35,14 +38,17 @@ class GpuQuota:
 def gpu_quotas(quotas: Iterable[ResourceQuota], priority_class: str) -> Iterator[GpuQuota]:
     """The quotas that limit the GPUs of pods of this priority class."""
     for quota in quotas:
-        most = (quota.status.hard or {}).get(names.GPU_QUOTA)
-        if most is None or not _applies(quota, priority_class):
+        if not _applies(quota, priority_class):
             continue
-        try:
-            used = parse_count((quota.status.used or {}).get(names.GPU_QUOTA, "0"))
-            yield GpuQuota(quota.metadata.name, parse_count(most), used)
-        except QuantityError:
-            continue
+        for key, most in sorted((quota.status.hard or {}).items()):
+            resource = key.removeprefix(_REQUESTS)
+            if resource == key or not names.is_gpu_resource(resource):
+                continue
+            try:
+                used = parse_count((quota.status.used or {}).get(key, "0"))
+                yield GpuQuota(quota.metadata.name, parse_count(most), used, resource)
+            except QuantityError:
+                continue
 
 
 def _applies(quota: ResourceQuota, priority_class: str) -> bool:

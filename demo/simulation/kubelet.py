@@ -4,6 +4,7 @@ It asks the node agent as the real one does: without an agent, or where another 
 pod fails at admission. What it gave is written in its checkpoint, which outlives it, as do the containers.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -13,7 +14,7 @@ from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NODES, PODS, WHOLE_PODS, WholePod
 from cluster.objects.assignment import AssignmentError, assignment_of
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, resource_of
 from cluster.objects.pods import Pod, container_needs, is_terminal, is_terminating
 from demo.simulation.loop import Life
 from demo.simulation.part import Part
@@ -150,9 +151,12 @@ class Kubelet(Part):
     def _advertise(self) -> None:
         devices = self.agent.devices if self.agent else ()
         is_there = self.agent is not None and self.agent.life.alive
-        healthy = sum(device.is_healthy for device in devices) if is_there else 0
-        status = {"capacity": {names.GPU_RESOURCE: str(len(devices))}}
-        status["allocatable"] = {names.GPU_RESOURCE: str(healthy)}
+        capacity = Counter({names.GPU_RESOURCE: 0})
+        healthy = Counter(dict.fromkeys({names.GPU_RESOURCE, *map(resource_of, devices)}, 0))
+        capacity.update(map(resource_of, devices))
+        healthy.update(resource_of(device) for device in devices if is_there and device.is_healthy)
+        amounts = {"capacity": capacity, "allocatable": healthy}
+        status = {part: {key: str(count) for key, count in found.items()} for part, found in amounts.items()}
         self.kube.patch(NODES, self.node, {"status": status}, subresource="status")
 
     # --- its events ------------------------------------------------------------------------------------
@@ -212,11 +216,12 @@ class Kubelet(Part):
             given = assignment_of(pod) or {}
         except AssignmentError:
             given = {}
-        uid, known = pod.metadata.uid, {device.uuid for device in self.agent.devices}
+        uid = pod.metadata.uid
         for need in container_needs(pod):
             devices = frozenset(given.get(need.name, ()))
             others = {d for (holder, _), ids in self.machine.checkpoint.items() if holder != uid for d in ids}
-            if len(devices) != need.count or devices & others or not devices <= known:
+            suitable = {d.uuid for d in self.agent.devices if resource_of(d) == need.resource}
+            if len(devices) != need.count or devices & others or not devices <= suitable:
                 self._free(uid)
                 return REFUSED
             self.machine.checkpoint[uid, need.name] = devices

@@ -178,16 +178,17 @@ class Scheduler(Part):
 
     def _schedule(self, entry: Entry) -> None:
         pod, needed = entry.pod, _demand(entry.pod)
-        suitable, short, used = [], 0, self._used()
+        suitable, short, used = [], Counter[str](), self._used()
         for node in sorted(self._nodes.objects.values(), key=lambda node: node.metadata.name):
             if node_rejection(pod, node) is not None:
                 continue
-            if needed > _free(node, used):
-                short += 1
+            lacking = {key for key, count in needed.items() if count > _free(node, key, used)}
+            if lacking:
+                short.update(lacking)
             else:
                 suitable.append(node.metadata.name)
         if not suitable:
-            why = f"{short} Insufficient {names.GPU_RESOURCE}" if short else "no node suits the pod"
+            why = ", ".join(f"{n} Insufficient {key}" for key, n in short.items()) or "no node suits the pod"
             self._rejected(entry, "fit", f"0/{len(self._nodes.objects)} nodes are available: {why}.")
             return
         if needed:
@@ -202,7 +203,7 @@ class Scheduler(Part):
                 )
                 return
             suitable = answer.node_names
-        self._bind(entry, self._best(pod, suitable, needed=needed))
+        self._bind(entry, self._best(pod, suitable, needed=bool(needed)))
 
     def _best(self, pod: Pod, suitable: list[str], *, needed: int) -> str:
         if len(suitable) == 1 or not needed:
@@ -290,21 +291,21 @@ class Scheduler(Part):
             return
 
     # --- what it knows of nodes ------------------------------------------------------------------------
-    def _used(self) -> Counter[str]:
-        """Node -> GPUs that pods have there, or are about to have."""
-        used: Counter[str] = Counter()
-        for pod in self._pods.objects.values():
-            if pod.spec.node_name and not is_terminal(pod):
-                used[pod.spec.node_name] += _demand(pod)
-        for on, pod in self._assumed.values():
-            used[on] += _demand(pod)
+    def _used(self) -> Counter[tuple[str, str]]:
+        """(node, resource) -> devices that pods have there, or are about to have."""
+        used: Counter[tuple[str, str]] = Counter()
+        bound = (pod for pod in self._pods.objects.values() if pod.spec.node_name and not is_terminal(pod))
+        placed = [(pod.spec.node_name, pod) for pod in bound]
+        for on, pod in (*placed, *self._assumed.values()):
+            used.update({(on, resource): count for resource, count in _demand(pod).items()})
         return used
 
 
-def _free(node: Node, used: Counter[str]) -> int:
-    allocatable = parse_count(str((node.status.allocatable or {}).get(names.GPU_RESOURCE, 0)))
-    return allocatable - used[node.metadata.name]
+def _free(node: Node, resource: str, used: Counter[tuple[str, str]]) -> int:
+    allocatable = parse_count(str((node.status.allocatable or {}).get(resource, 0)))
+    return allocatable - used[node.metadata.name, resource]
 
 
-def _demand(pod: Pod) -> int:
-    return demand(container_needs(pod)).get(names.GPU_RESOURCE, 0)
+def _demand(pod: Pod) -> dict[str, int]:
+    """Resource -> devices that it needs; none of which it needs 0."""
+    return {key: count for key, count in demand(container_needs(pod)).items() if count}

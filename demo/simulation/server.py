@@ -79,7 +79,14 @@ class Server(Part):
 
     def new_mirror(self, store: Store, lease: MirrorLease) -> Mirror:
         """The mirror, without its thread."""
-        return Mirror(self.kube, store, self.clock, lease=lease, metrics=self.metrics)
+        return Mirror(
+            self.kube,
+            store,
+            self.clock,
+            lease=lease,
+            metrics=self.metrics,
+            resources=self.nodes.resources,
+        )
 
     def new_service(self, store: Store) -> BookingService:
         """What people ask."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import fields
 from datetime import timedelta
 from html import unescape
 from http.client import HTTPConnection
@@ -15,7 +16,8 @@ import pytest
 from booking import end_effects
 from booking.eviction_settings import EndAction, EvictionSettings
 from booking.records import Record
-from booking.server import build
+from booking.server import build, terms_of
+from booking.settings import ServerSettings
 from booking.store import open_store
 from booking.web.maia import SCHEDULABILITY, STATS
 from cluster.fake.clock import START, FakeClock
@@ -95,6 +97,19 @@ def a_running_booking(folder: Path) -> None:
     )
     with closing(open_store(f"sqlite:///{folder / 'bookings.db'}")) as store:
         store.write(lambda writing: writing.add(record))
+
+
+def test_every_setting_of_evictions_that_the_server_has_reaches_what_it_says_of_them() -> None:
+    given: dict[str, Any] = {
+        "namespace": "elsewhere",
+        "maia": True,
+        "restart_cost_seconds": 7.0,
+        "end_action_without_controller": "delete",
+        "end_action_with_controller": "delete",
+    }
+    shared = {field.name for field in fields(EvictionSettings)} & set(ServerSettings.__struct_fields__)
+    assert given.keys() == shared
+    assert terms_of(ServerSettings(**given)) == EvictionSettings(**given)
 
 
 @pytest.mark.parametrize("owned", get_args(EndAction))

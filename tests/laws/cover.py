@@ -1,8 +1,8 @@
 """Which pods are booked, computed a second time from DESIGN's words: a fault of the product's own shows here.
 
 Per user, live pods in the order (already covered by this booking, original creation instant, name, uid) are
-covered where their GPUs still fit into count and model. A terminating pod uses no cover. Only whole GPUs are
-booked.
+covered where their GPUs still fit into count and model. A terminating pod uses no cover. A booking
+covers pods that ask for devices of its resource alone.
 
 A pod that runs already when its booking begins is covered where others keep a place: that is asked of the
 product's own predicate. Namespaces are not watched: who is spared in one may be called unbooked here.
@@ -19,7 +19,7 @@ from cluster.fake.clock import FakeClock
 from cluster.objects.bookings import Booking
 from cluster.objects.device_selector import device_selector_of
 from cluster.objects.pods import Pod, first_created, is_live, is_terminal
-from tests.laws.devices import held, needed, whole_devices
+from tests.laws.devices import advertised_devices, held, needed
 from tests.laws.groups import NOBODY
 from tests.laws.state import State
 
@@ -67,7 +67,7 @@ def _served(
     for booking in sorted(running, key=lambda b: (b.spec.start, b.name)):
         left = booking.spec.count
         for pod in _in_order(pods, booking):
-            gpus = _whole_gpus(pod)
+            gpus = _devices_of(pod, booking)
             if (pod.metadata.uid, booking.name) in barred:
                 continue
             if pod.metadata.uid not in served and gpus and gpus <= left and _fits(pod, booking, state):
@@ -86,10 +86,10 @@ def _in_order(pods: Iterable[Pod], booking: Booking) -> list[Pod]:
     return sorted(theirs, key=place)
 
 
-def _whole_gpus(pod: Pod) -> int:
-    """How many whole GPUs the pod needs; 0 for one that asks for anything else as well."""
-    wanted = needed(pod)
-    return wanted[names.GPU_RESOURCE] if set(wanted) == {names.GPU_RESOURCE} else 0
+def _devices_of(pod: Pod, booking: Booking) -> int:
+    """How many devices of the booking's resource the pod needs; 0 for one that asks for others as well."""
+    wanted, resource = needed(pod), booking.spec.resource
+    return wanted[resource] if set(wanted) == {resource} else 0
 
 
 def _fits(pod: Pod, booking: Booking, state: State) -> bool:
@@ -100,5 +100,5 @@ def _fits(pod: Pod, booking: Booking, state: State) -> bool:
         selector, model = device_selector_of(pod), booking.spec.model
         return model not in selector.not_models and (not selector.models or model in selector.models)
     node = state.nodes.get(pod.spec.node_name or "")
-    models = {d.uuid: d.model for d in (whole_devices(node) if node else ())}
+    models = {d.uuid: d.model for d in (advertised_devices(node) if node else ())}
     return {models.get(uuid) for uuid in has} == {booking.spec.model}

@@ -115,7 +115,7 @@ class Floor:
     """Nodes on which some pod holds devices and it is unknown which."""
 
     def usable(self, node: str, model: str) -> frozenset[Uuid]:
-        """Healthy whole devices of a model on a node."""
+        """Healthy devices of a model on a node."""
         known = self.state.nodes.get(node)
         text = known.metadata.annotation(names.INVENTORY) if known else None
         return _usable(text, model) if text else frozenset()
@@ -181,7 +181,7 @@ def _selected(text: str, texts: tuple[str, ...]) -> frozenset[Uuid]:
         least = 0
     return frozenset(
         device.uuid
-        for device in (_whole(text) if text else ())
+        for device in (_advertised(text) if text else ())
         if device.memory >= least
         and device.model not in {names.model_label(one) for one in _parts(not_models)}
         and (not _parts(uuids) or device.uuid in _parts(uuids))
@@ -195,20 +195,20 @@ def _parts(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _usable(text: str, model: str) -> frozenset[Uuid]:
-    return frozenset(d.uuid for d in _whole(text) if d.is_healthy and d.model == model)
+    return frozenset(d.uuid for d in _advertised(text) if d.is_healthy and d.model == model)
 
 
-def whole_devices(node: Node) -> tuple[Device, ...]:
-    """The GPUs of a node that are advertised whole."""
+def advertised_devices(node: Node) -> tuple[Device, ...]:
+    """The devices of a node that can be booked: whole GPUs, and the parts of those that are cut."""
     text = node.metadata.annotation(names.INVENTORY)
-    return _whole(text) if text else ()
+    return _advertised(text) if text else ()
 
 
 @lru_cache(maxsize=4096)
-def _whole(text: str) -> tuple[Device, ...]:
+def _advertised(text: str) -> tuple[Device, ...]:
     try:
         devices = decode_inventory(text)
     except InventoryError:
         return ()
     cut = {device.parent for device in devices}
-    return tuple(d for d in devices if d.parent is None and d.profile is None and d.uuid not in cut)
+    return tuple(d for d in devices if d.uuid not in cut)

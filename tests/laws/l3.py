@@ -12,7 +12,6 @@ from functools import cached_property
 from itertools import chain, combinations
 from typing import Final
 
-from cluster import names
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, first_created, is_live
@@ -199,7 +198,7 @@ class _Case:
 
     @staticmethod
     def _needed(pod: Pod) -> int:
-        return needed(pod).get(names.GPU_RESOURCE, 0)
+        return sum(needed(pod).values())
 
     def _usable(self) -> frozenset[str]:
         return self.floor.usable(self.hold.node, self.model)

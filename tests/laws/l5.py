@@ -19,7 +19,7 @@ from cluster import names
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
 from tests.laws.changes import Change
-from tests.laws.devices import held, whole_devices
+from tests.laws.devices import advertised_devices, held
 from tests.laws.groups import user_of
 from tests.laws.state import State
 
@@ -40,7 +40,7 @@ def overbooked(change: Change, state: State, now: datetime) -> Iterator[str]:
     others = [b for b in state.bookings.values() if b.spec.model == model and b.name != after.name]
     gone = _gone(state, {b.spec.user for b in (after, *others)})
     nodes = [
-        sum(d.is_healthy and d.model == model and d.uuid not in gone for d in whole_devices(node))
+        sum(d.is_healthy and d.model == model and d.uuid not in gone for d in advertised_devices(node))
         for node in state.nodes.values()
     ]
     for instant in sorted({now, *(b.spec.start for b in (after, *others) if b.spec.start > now)}):

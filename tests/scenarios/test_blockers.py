@@ -3,11 +3,13 @@
 import pytest
 
 from cluster import names
-from cluster.kube.resources import DISRUPTION_BUDGETS, EVENTS
+from cluster.fake.server import Attributes
+from cluster.kube.errors import Refusal, Request, refused
+from cluster.kube.resources import DISRUPTION_BUDGETS, EVENTS, PODS
 from demo.simulation.controllers import Workload
-from tests.scenarios.acts import BOBS, fill, is_kept, left, served, settled
+from tests.scenarios.acts import BOBS, came_back, fill, is_kept, left, served, settled
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.person import NAMESPACE, a_pod
+from tests.scenarios.person import NAMESPACE, Json, a_pod
 from tests.scenarios.seeing import runs, uid_of
 from tests.scenarios.world import World
 
@@ -112,6 +114,37 @@ def test_an_owner_who_writes_a_budget_again_and_again_gains_no_time(new_world: W
     world.until(lambda: runs(world, "alice-1"), "it is served", within=LIMIT)
     settled(world)
     assert len(left(world, bobs)) == 1
+
+
+@pytest.mark.parametrize("notice", [0, 20])
+def test_a_budget_is_overridden_for_a_pod_whose_replacement_is_refused_and_which_is_back_once_it_is_not(
+    new_world: Worlds, notice: int
+) -> None:
+    world = new_world(notice_seconds=notice)
+    bobs = fill(world)
+    for name in BOBS:
+        world.kube.patch(PODS, name, {"metadata": {"labels": {"app": "web"}}}, namespace=NAMESPACE)
+    budget(world)
+    refuses = True
+    admitted = world.kube.admission
+
+    def admission(attributes: Attributes) -> Json:
+        annotations = attributes.obj["metadata"].get("annotations") or {}
+        if refuses and names.RECREATED_FROM in annotations:
+            raise refused(Request("POST", attributes.plural), Refusal(code=403, message="not again"))
+        return admitted(attributes)
+
+    world.kube.admission = admission
+    world.alice.book()
+    world.alice.create(a_pod("alice-1"))
+    world.run(LIMIT)
+    assert left(world, bobs) == []
+    world.until(lambda: runs(world, "alice-1"), "it is served", within=60)
+    (gone,) = left(world, bobs)
+    assert names.BUDGET_OVERRIDDEN in reported(world, gone)
+    refuses = False
+    settled(world)
+    assert left(world, bobs) == came_back(world, bobs) == [gone]
 
 
 def test_a_pod_that_no_budget_protects_leaves_at_once_though_it_loses_most(world: World) -> None:

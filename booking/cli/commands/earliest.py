@@ -56,7 +56,7 @@ def earliest(model: str, output: Format, **options: Any) -> None:
     if options["is_booked"] or options["dry_run"]:
         bookings.book(server, "/slots/booking", body, output, dry_run=options["dry_run"])
         return
-    answer = server.api.ask("POST", "/slots", body)
+    answer = server.api.ask("POST", "/slots", body, query={"despite_planned": True})
     zone = server.zone
     columns = (
         Column("MODEL", lambda s: s["model"]),
@@ -64,6 +64,8 @@ def earliest(model: str, output: Format, **options: Any) -> None:
         Column(f"START ({zone.key})", lambda s: printed.local(s["start"], zone)),
         Column("END", lambda s: printed.local(s["end"], zone)),
     )
+    for warning in answer.get("warnings", ()):
+        click.echo(f"Free, but not to be booked yet. {server.localized(warning)}", err=True)
     printed.show(
         answer,
         answer["slots"],

@@ -187,7 +187,9 @@ class BookingPages:
             return refused(error.violations, visit.clock)
         if decision.is_accepted:
             user = form_request.user or visit.who.user
-            warnings = self._parts.live.quota_warnings(user, decision.namespace, decision.count)
+            warnings = self._parts.live.quota_warnings(
+                user, decision.namespace, decision.count, decision.model
+            )
             return accepted(decision, visit.clock, warnings)
         return self._refusal(visit, form_request, form_request.request, decision)
 

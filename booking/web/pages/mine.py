@@ -145,7 +145,9 @@ class MinePages:
             if ends_it:
                 return _possible(decision, visit, end_effects.before(self._parts.terms))
             user = self._parts.bookings.show(visit.who, booking_id).user
-            warnings = self._parts.live.quota_warnings(user, decision.namespace, decision.count)
+            warnings = self._parts.live.quota_warnings(
+                user, decision.namespace, decision.count, decision.model
+            )
             return replace(_possible(decision, visit, ""), warnings=tuple(warnings))
         return _impossible(decision, visit)
 
@@ -238,7 +240,9 @@ class MinePages:
                 if what == "released":
                     text = f"{text} {end_effects.after(self._parts.terms)}"
                 if what in {"booked", "changed"}:
-                    warnings = self._parts.live.quota_warnings(record.user, record.namespace, record.count)
+                    warnings = self._parts.live.quota_warnings(
+                        record.user, record.namespace, record.count, record.model
+                    )
                     text = " ".join((text, *warnings))
                 return Notice(verdict, text)
         return None

@@ -167,7 +167,7 @@ class BookingViews:
             note=note,
             pods=pods,
             at_risk=at_risk,
-            warnings=() if is_over else self._warnings(record.user, record.namespace, record.count),
+            warnings=() if is_over else self._warnings(record, record.user),
         )
         return Reply(
             body=answer,
@@ -181,8 +181,9 @@ class BookingViews:
             return None
         return (end_effects.after if mirrored else end_effects.before)(self._parts.terms)
 
-    def _warnings(self, user: str, namespace: str | None, count: int) -> tuple[str, ...]:
-        return tuple(self._parts.live.quota_warnings(user, namespace, count))
+    def _warnings(self, booked: Record | Decision, user: str) -> tuple[str, ...]:
+        live = self._parts.live
+        return tuple(live.quota_warnings(user, booked.namespace, booked.count, booked.model))
 
     def _would_be(self, decision: Decision, user: str) -> WouldBe:
         """The answer to a dry run: the booking that would be stored."""
@@ -198,7 +199,7 @@ class BookingViews:
             start=decision.start,
             end=decision.end,
             nodes=decision.plan,
-            warnings=self._warnings(user, decision.namespace, decision.count),
+            warnings=self._warnings(decision, user),
         )
 
     def _try(self, call: ReadRequest[DryRun, BookingBody], request: SlotLike) -> Reply:

@@ -113,6 +113,12 @@ class DryRun(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dry_run: Boolean = False
 
 
+class WhichSlots(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether free times are shown that a planned booking of the user's keeps from being booked now."""
+
+    despite_planned: Boolean = False
+
+
 class WhichBookings(
     _Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"after": "continue"}
 ):

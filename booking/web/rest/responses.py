@@ -91,6 +91,8 @@ class Slots(msgspec.Struct, frozen=True, kw_only=True):
     """Spans in which the request could be booked now, first ones first."""
 
     slots: tuple[Slot, ...]
+    warnings: tuple[str, ...] = ()
+    """Why none of them can be booked before a planned booking has begun or is cancelled."""
 
 
 class Maintenance(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,12 +1,18 @@
 """When GPUs are available, by REST."""
 
+from typing import Final
+
 from booking import durations
+from booking.errors import RefusedError
 from booking.records import SlotRequest
 from booking.web.interfaces import Parts
 from booking.web.mirror_barrier import MirrorBarrier
-from booking.web.rest.requests import SlotBody
+from booking.web.rest.requests import SlotBody, WhichSlots
 from booking.web.rest.responses import Slots
-from booking.web.rest.routes import Nothing, ReadRequest, Reply
+from booking.web.rest.routes import ReadRequest, Reply
+
+_PLANNED: Final = "one-planned"
+"""The rule by which a planned booking keeps its user from booking more."""
 
 
 class SlotViews:
@@ -16,12 +22,20 @@ class SlotViews:
         self._parts = parts
         self._guarantee = MirrorBarrier(parts.mirror, parts.not_guaranteed_reason, parts.unknown_capacity)
 
-    def earliest(self, call: ReadRequest[Nothing, SlotBody]) -> Reply:
-        """The first slots; each could be booked now."""
+    def earliest(self, call: ReadRequest[WhichSlots, SlotBody]) -> Reply:
+        """The first slots; each could be booked now, unless a warning says why not."""
         body = call.body.made()
         request = slot_request_of(body)
         self._guarantee.require_capacity()
-        slots = self._parts.bookings.earliest(call.who, request, user=body.user)
+        bookings = self._parts.bookings
+        try:
+            slots = bookings.earliest(call.who, request, user=body.user)
+        except RefusedError as refused:
+            planned = [each.message for each in refused.violations if each.rule == _PLANNED]
+            if not (call.query.despite_planned and planned):
+                raise
+            slots = bookings.earliest(call.who, request, user=body.user, despite_planned=True)
+            return Reply(body=Slots(slots=tuple(slots), warnings=tuple(planned)))
         return Reply(body=Slots(slots=tuple(slots)))
 
 

@@ -209,7 +209,7 @@ def _questions(parts: Parts) -> tuple[Route[Any, Any], ...]:
             name="slots",
             summary="When so many GPUs could be had for so long: the first spans that could be booked now.",
             view=SlotViews(parts).earliest,
-            query=Nothing,
+            query=requests.WhichSlots,
             body=requests.SlotBody,
             answers={OK: Answer(body=responses.Slots, about="At least one.")},
             kinds=(REFUSED,),

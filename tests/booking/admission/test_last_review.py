@@ -81,6 +81,23 @@ def test_gpus_that_another_webhook_has_added_make_it_a_pod_with_gpus() -> None:
     assert pod["spec"]["priorityClassName"] == names.BOOKED_CLASS
 
 
+@pytest.mark.parametrize("gpu", [names.GPU_RESOURCE, f"{names.MIG_RESOURCE_PREFIX}1g.10gb"])
+def test_a_limit_range_gives_no_gpu_for_one_that_another_webhook_has_removed(gpu: str) -> None:
+    """It is applied again after the webhooks, to a pod that names no GPU any more."""
+    seen = first(a_pod(annotations=dict(OF_BOB)))
+    zeroed, _ = last(requesting(seen, {"memory": "1Gi"}), zero=frozenset({gpu}))
+    assert zeroed["spec"]["containers"][0]["resources"]["limits"] == {"memory": "1Gi", gpu: "0"}
+
+    unread, _ = last(requesting(seen, {"memory": "1Gi"}))
+    filled = requesting(unread, {"memory": "1Gi", gpu: "2"})
+    recorded = f"LimitRanger plugin set: {gpu} request for container main; {gpu} limit for container main"
+    filled["metadata"]["annotations"][names.LIMIT_RANGER] = recorded
+    pod, outcome = last(filled)
+    assert outcome.kind == "cleaned"
+    assert pod["spec"]["containers"] == zeroed["spec"]["containers"]
+    assert annotations(pod)[names.STRIPPED] == REMOVED
+
+
 @pytest.mark.parametrize("field", ["schedulerName", "priorityClassName"])
 def test_what_another_webhook_has_undone_is_done_again_and_the_users_own_value_is_kept(field: str) -> None:
     seen = first(a_pod(annotations=dict(OF_ALICE), spec=dict(GIVEN)))

@@ -138,6 +138,19 @@ def test_a_pod_without_its_gpu_names_none_unless_a_limit_range_would_fill_it_in(
     assert container["resources"] == {"limits": amounts, "requests": amounts}
 
 
+def test_a_pod_whose_gpu_another_webhook_has_removed_names_none_where_a_limit_range_would_fill_it_in(
+    admit: Webhook, cache: FailingClusterView
+) -> None:
+    cache.defaults = frozenset({names.GPU_RESOURCE})
+    pod = applied(msgspec.json.decode(USERS)["request"]["object"], patch_in(response(admit(USERS))))
+    pod["spec"]["containers"][0]["resources"] = {}
+    review = msgspec.json.decode(USERS)
+    review["request"]["object"] = pod
+    after = applied(pod, patch_in(response(admit.last(msgspec.json.encode(review)))))
+    (container,) = after["spec"]["containers"]
+    assert container["resources"]["limits"] == {names.GPU_RESOURCE: "0"}
+
+
 def test_a_pod_whose_gpu_another_webhook_has_removed_is_allowed_without_priority(
     admit: Webhook, registry: CollectorRegistry
 ) -> None:

@@ -157,6 +157,19 @@ def test_a_user_who_may_not_book_now_is_shown_why_instead_of_when(terminal: Term
     assert f"Your booking {identifier} runs until" in terminal.fails("earliest", A100, "--for", "1d")
 
 
+def test_a_user_with_a_planned_booking_is_shown_free_times_and_what_keeps_them_from_being_booked(
+    terminal: Terminal,
+) -> None:
+    identifier = booked(terminal, "--from", "fri 09:00")
+    shown = terminal.run("earliest", A100, "--for", "1d")
+    assert shown.exit_code == 0, shown.output
+    assert f"Your booking {identifier} is planned" in shown.stderr
+    assert "Mon 2026-03-02 09:00" in shown.stdout.splitlines()[1]
+    assert f"Your booking {identifier} is planned" in terminal.fails(
+        "earliest", A100, "--for", "1d", "--book"
+    )
+
+
 def test_an_administrator_books_for_another_user_and_ends_the_booking_with_a_reason(
     terminal: Terminal,
 ) -> None:

@@ -66,6 +66,9 @@ def test_a_refusal_by_a_quota_names_the_quota_and_the_remedy() -> None:
     assert "7 times so far" in found.because[1]
     assert "ResourceQuota gpus;" in found.would_change[0]
     assert "PriorityClass gpu-opportunistic" in found.would_change[1]
+    of_mig = refusal("Job", "train", message=QUOTA.replace("nvidia.com/gpu", "nvidia.com/mig-1g.10gb"))
+    explained = why_never_created(of_mig, namespace="lab", name="train")
+    assert explained.would_change == found.would_change
 
 
 def test_a_refusal_by_something_else_has_no_remedy_of_ours() -> None:

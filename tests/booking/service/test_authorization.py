@@ -16,7 +16,7 @@ from booking.service.authorization import (
     required_reason,
 )
 from booking.store import Store
-from cluster.decide.identity import Rule
+from cluster.decide.identity import Rule, Source
 from tests.fakes.principals import an_administrator, somebody
 from tests.fakes.records import a_record
 
@@ -45,6 +45,18 @@ def test_a_booking_is_for_oneself_or_for_the_user_whom_an_administrator_names(
     who: Principal, user: str | None, owner: str
 ) -> None:
     assert beneficiary(who, user, RULES) == owner
+
+
+@pytest.mark.parametrize(
+    ("folding", "owner"),
+    [(("kubernetes", "oidc"), "myoung"), (("oidc",), "MYoung"), ((), "MYoung")],
+)
+def test_a_name_that_sign_in_folds_is_folded_where_an_administrator_gives_it(
+    folding: tuple[str, ...], owner: str
+) -> None:
+    sources: tuple[Source, ...] = ("kubernetes", "oidc")
+    rules = [Rule(source=source, match="[^@]+", fold=source in folding) for source in sources]
+    assert beneficiary(ROOT, "MYoung", rules) == owner
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,19 @@ def test_a_user_who_may_not_book_now_is_refused_with_the_reason_and_the_earliest
     assert refused.value.earliest_start == day(16)
 
 
+def test_a_planned_booking_hides_no_free_times_from_somebody_who_asks_despite_it(
+    service: BookingService,
+) -> None:
+    service.create(BOB, a_request(end=day(2), count=4))
+    service.create(ALICE, a_request(start=day(20), end=day(22)))
+    assert "one-planned" in rules(service, slot_request())
+    assert service.earliest(ALICE, slot_request(), despite_planned=True, most=1)[0].start == day(2)
+    service.create(CAROL, a_request(end=day(2)))
+    with pytest.raises(RefusedError) as refused:
+        service.earliest(CAROL, slot_request(), despite_planned=True)
+    assert "no-active-overlap" in [violation.rule for violation in refused.value.violations]
+
+
 def test_the_first_slot_is_after_the_cooldown(service: BookingService, clock: FakeClock) -> None:
     service.create(ALICE, a_request(end=day(2)))
     clock.advance(timedelta(days=3).total_seconds())

@@ -191,6 +191,7 @@ class Served:
             self.terms,
             visibility=lambda: self.visibility,
             unready_reason=lambda: self.unknown_capacity,
+            resources=lambda: self.capacity.resources,
         )
         self.parts = Parts(
             bookings=service,

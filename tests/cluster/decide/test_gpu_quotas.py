@@ -51,3 +51,10 @@ def test_a_quota_on_other_resources_or_one_that_cannot_be_read_limits_no_gpu() -
     )
     assert found({}, {"hard": {names.GPU_QUOTA: "2"}}) == [GpuQuota("gpus", 2, 0)]
     assert GpuQuota("gpus", 2, 5).left == 0
+
+
+def test_a_quota_on_mig_devices_is_one_for_each_profile() -> None:
+    mig = f"{names.MIG_RESOURCE_PREFIX}1g.10gb"
+    hard = {f"requests.{mig}": "2", names.GPU_QUOTA: "1", mig: "7"}
+    both = found({}, {"hard": hard, "used": {f"requests.{mig}": "1"}})
+    assert both == [GpuQuota("gpus", 1, 0), GpuQuota("gpus", 2, 1, mig)]

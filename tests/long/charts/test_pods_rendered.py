@@ -67,6 +67,13 @@ def test_a_value_reaches_the_part_that_it_is_about(render: Render) -> None:
     assert loaded["server"].requests_per_second == 50
 
 
+def test_everybody_who_ranks_victims_knows_what_a_restart_costs(render: Render) -> None:
+    found = workloads(render({"restartCostSeconds": 7}))
+    parts = ("server", "controller", "extender")
+    loaded = [load(SETTINGS[part], environment(found[part]["spec"]["containers"][0])) for part in parts]
+    assert [settings.restart_cost_seconds for settings in loaded] == [7, 7, 7]
+
+
 def test_the_node_agent_sees_the_processes_of_its_node_unless_the_values_turn_it_off(render: Render) -> None:
     assert workloads(render())["node-agent"]["spec"]["hostPID"] is True
     without = {

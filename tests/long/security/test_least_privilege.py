@@ -72,6 +72,8 @@ UNUSED: Final[dict[tuple[str, str, str], str]] = {
     (names.BOOKING_SERVER, "delete", "bookings"): "Bookings that are cancelled, or ended a week ago.",
     (names.BOOKING_SERVER, "get", "namespaces"): "An administrator orders an eviction.",
     (names.BOOKING_SERVER, "get", "pods"): "Why a pod waits; an administrator orders an eviction.",
+    (names.BOOKING_SERVER, "list", "events"): "Why a pod was never created.",
+    (names.BOOKING_SERVER, "list", "resourcequotas"): "Somebody books for a namespace.",
     (names.BOOKING_SERVER, "patch", "nodes"): "Maintenance is planned, or a GPU taken out of use.",
     (names.BOOKING_SERVER, "patch", "pods"): "An administrator orders an eviction.",
 }

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from booking.capacity import Capacity
 from cluster import names
 from cluster.kube.resources import EVENTS, QUOTAS
 from cluster.objects.meta import Meta
@@ -37,6 +38,8 @@ def event(served: Served, reason: str, at: str, message: str = "exceeded quota: 
     served.kube.create(EVENTS, body, namespace="default")
 
 
+MIG = f"{names.MIG_RESOURCE_PREFIX}1g.10gb"
+SLICE = f"{A100}-MIG-1g.10gb"
 SPAN = {"model": A100, "duration": "P2D"}
 
 
@@ -68,6 +71,19 @@ def test_a_booking_that_is_enlarged_is_warned_of_a_quota_that_can_never_hold_it(
 def test_ones_own_pods_which_the_booking_may_cover_take_nothing_from_it(lab: Served) -> None:
     lab.cache.apply_pod(a_pod("mine").of("alice").asks(3).obj)
     assert warnings(lab.book(**SPAN, namespace="default", count=2)) == []
+
+
+def test_a_booking_of_a_mig_profile_is_warned_of_the_quota_on_that_profile_alone(lab: Served) -> None:
+    lab.capacity = Capacity({SLICE: {"node-a": 7}}, resources={SLICE: MIG})
+    lab.cache.apply_pod(a_pod("mine").of("alice").asks(1, resource=MIG).obj)
+    wanted = {**SPAN, "model": SLICE, "namespace": "default", "count": 4, "query": "?dry_run=true"}
+    assert warnings(lab.book(**wanted)) == []
+    status = {"hard": {f"requests.{MIG}": "3"}, "used": {f"requests.{MIG}": "2"}}
+    lab.kube.create(QUOTAS, {"metadata": {"name": "slices"}, "status": status}, namespace="default")
+    lab.clock.advance(60)
+    (warning,) = warnings(lab.book(**wanted))
+    assert f"ResourceQuota slices lets pods of the namespace default request 3 {MIG} devices" in warning
+    assert warnings(lab.book(**wanted | {"count": 2})) == []
 
 
 def test_nobody_is_warned_without_a_namespace_or_where_quotas_cannot_be_read(lab: Served) -> None:

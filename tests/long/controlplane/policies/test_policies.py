@@ -261,6 +261,26 @@ def test_l7_a_pod_whose_gpu_another_webhook_takes_is_created_without_priority(
 
 
 @pytest.mark.usefixtures("meddler")
+def test_a_limit_range_gives_no_gpu_for_one_that_another_webhook_takes(people: People) -> None:
+    ranges = f"/api/v1/namespaces/{HOME}/limitranges"
+    limits = {"limits": [{"type": "Container", "max": {names.GPU_RESOURCE: "2"}}]}
+    assert people.root.create(ranges, {"metadata": {"name": "gpus"}, "spec": limits}).status == 201
+    try:
+        eventually(
+            lambda: names.LIMIT_RANGER in people.alice.create(pods(), a_pod(), dry=True).annotations,
+            deadline=PATIENCE,
+        )
+        pod = people.alice.create(pods(), a_pod(gpus=1, **meddled([REMOVED], BETWEEN)))
+        assert pod.status == 201, pod
+        (container,) = pod.body["spec"]["containers"]
+        assert container["resources"]["limits"] == {names.GPU_RESOURCE: "0"}
+        assert names.STRIPPED in pod.annotations
+        assert names.ADMITTED not in pod.annotations
+    finally:
+        people.root.delete(f"{ranges}/gpus")
+
+
+@pytest.mark.usefixtures("meddler")
 def test_a_pod_to_which_another_webhook_adds_gpus_is_admitted_like_any_with_gpus(people: People) -> None:
     pod = people.alice.create(pods(), a_pod(**meddled([GPU], BETWEEN)))
     assert pod.status == 201, pod
