@@ -109,7 +109,7 @@ def _fate(before: Json | None, after: Json | None) -> str | None:
 
 def _has_begun(before: Json | None, after: Json | None) -> bool:
     was, now = ((each or {}).get("status", {}).get("phase") for each in (before, after))
-    return now == "Running" and was != now
+    return bool(now == "Running" and was != now)
 
 
 def _gpus(pod: Json) -> str:

@@ -4,8 +4,8 @@ The pods that end are those that were covered at the last instant before the end
 make such pods evictable. The same decision says whether they come back: settings that change later apply to
 later bookings. Nothing is decided or ended while the Booking objects may be outdated: their mirror must have
 renewed its Lease within a minute, and the Booking itself is read from the API server before a pod is ended.
-Nor is anything decided before our watch of pods has shown that a covered pod is on a node. What refuses the end
-of a pod is told on the pod, and it is tried again after growing pauses.
+Nor is anything decided before our watch of pods has shown that a covered pod is on a node. What refuses the
+end of a pod is told on the pod, and it is tried again after growing pauses.
 """
 
 from collections.abc import Callable, Iterator
