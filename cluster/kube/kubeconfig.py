@@ -1,9 +1,9 @@
 """Which context of a kubeconfig is meant, and who makes its credentials. Only the command line uses it.
 
-The official client reads the rest (``cluster.kube.official_client``). What is here its release 37 does not do
-as kubectl does: the first file that names a current context counts; a credential plugin says whether it asks the
-user something, has a terminal if its input is one, a time limit, and a message where it fails. Sources:
-client-go ``clientcmd/api/v1``, ``client.authentication.k8s.io/v1``.
+The official client reads the rest (``cluster.kube.official_client``). In what follows its release 37 differs
+from kubectl: the first file that names a current context counts; a credential plugin says whether it asks
+something, has a terminal if its input is one, a time limit, and a message where it fails. Sources: client-go
+``clientcmd/api/v1``, ``client.authentication.k8s.io/v1``.
 """
 
 import base64

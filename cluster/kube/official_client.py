@@ -130,7 +130,7 @@ Document = tuple[Path, dict[str, Any]]
 def of_kubeconfig(
     documents: Sequence[Document], context: str, made: Mapping[str, str] | None = None
 ) -> OfficialAccess:
-    """Access as the user of a kubeconfig's context. Renewed tokens of an OIDC provider are kept in their file.
+    """Access as the user of a kubeconfig's context. An OIDC provider's renewed tokens are kept in their file.
 
     Args:
         documents: in order; of two entries with one name the first counts.
@@ -186,8 +186,8 @@ def _first_of(documents: Sequence[Document], kind: str) -> dict[str, Document]:
 def _renewable(documents: Sequence[Document], path: Path, user: dict[str, Any]) -> Callable[[], None]:
     """What keeps renewed tokens of an OIDC provider in their file.
 
-    Where the kubeconfig names no authorities for the provider, the system's verify it: the official client would
-    not verify it at all, and send the refresh token where it says.
+    Where the kubeconfig names no authorities for the provider, the system's verify it: the official client
+    would not verify it at all, and send the refresh token where it says.
     """
     config = (user.get("auth-provider") or {}).get("config") or {}
     authorities = ssl.get_default_verify_paths().cafile or certifi.where()

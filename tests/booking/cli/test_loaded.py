@@ -104,8 +104,8 @@ def test_with_a_stored_login_no_kubeconfig_is_parsed_and_no_client_of_kubernetes
     config.write_text("current-context: lab")
     given = {"KUBECONFIG": str(config), "HOME": str(tmp_path)}
     until = datetime.fromisoformat("9999-01-01T00:00:00Z")
-    token = "alice-token"
-    login = Login(token=token, until=until, url=terminal.url, namespace="vision")
+    shown = "alice-token"
+    login = Login(token=shown, until=until, url=terminal.url, namespace="vision")
     StoredLogin(ConnectionOptions(), given, FakeClock()).write(login)
     for command in ("bookings", "why training-0"):
         modules = loaded(tmp_path, *command.split(), **given)

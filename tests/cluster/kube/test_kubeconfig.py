@@ -171,7 +171,7 @@ def test_an_expired_token_of_an_oidc_provider_is_renewed_and_kept(
         provider.answers(
             Answer(body=json.dumps({"token_endpoint": f"{provider.url}/token"}).encode()),
             Answer(
-                body=b'{"access_token": "a", "token_type": "bearer", "id_token": "n.e.w", "refresh_token": "2"}'
+                body=b'{"access_token": "a", "token_type": "b", "id_token": "n.e.w", "refresh_token": "2"}'
             ),
         )
         config = {
