@@ -223,11 +223,17 @@ class ClusterAccess:
                 f"The API server's address {chosen.cluster.server!r} must begin with https://."
             )
         made = self._made
+        user = None if made is None else made.as_user()
         with self._patiently("waiting for the credentials of the kubeconfig"):
-            official = import_module("cluster.kube.official_client")
-            access: ApiServerAccess = official.of_kubeconfig(
-                chosen.documents, chosen.context, None if made is None else made.as_user()
-            )
+            try:
+                # Half a second, which only a login needs.
+                official = import_module("cluster.kube.official_client")
+            except ModuleNotFoundError as error:
+                raise BadConnectionError(
+                    f"The library {error.name} is not installed, which reads the kubeconfig: pipx install"
+                    f" '{names.PROGRAM}[cli]'."
+                ) from error
+            access: ApiServerAccess = official.of_kubeconfig(chosen.documents, chosen.context, user)
             return access
 
     def _making_credentials(self, *, interactive: bool) -> AbstractContextManager[None]:

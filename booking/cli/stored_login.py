@@ -27,6 +27,7 @@ _PLUGINS: Final = ("AWS_", "AZURE_", "AAD_", "ARM_", "CLOUDSDK_", "GOOGLE_", "OS
 """Beginnings of environment variables that choose the user for common credential plugins."""
 _OTHERS: Final = 0o077
 """Permissions of anybody but the owner."""
+_SUFFIX: Final = ".json"
 _LONGEST: Final = 1 << 20
 """Bytes of a file that are read."""
 
@@ -52,7 +53,7 @@ class StoredLogin:
         state = environ.get("XDG_STATE_HOME") or (f"{home}/.local/state" if home else "")
         self._folder = Path(state) / names.PROGRAM
         key = _key(options, environ) if Path(state).is_absolute() else None
-        self._name = f"{key}.json" if key else None
+        self._name = f"{key}{_SUFFIX}" if key else None
 
     def read(self) -> Login | None:
         """The login, if it is good for some time; None if file or folder is not the user's alone."""
@@ -72,7 +73,7 @@ class StoredLogin:
                 self._folder.mkdir(mode=0o700)
             with self._opened() as folder:
                 self._clean(folder)
-                written = f".{secrets.token_hex(8)}"
+                written = f".{secrets.token_hex(8)}{_SUFFIX}"
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
                 with os.fdopen(os.open(written, flags, 0o600, dir_fd=folder), "wb") as file:
                     file.write(msgspec.json.encode(login))
@@ -97,7 +98,7 @@ class StoredLogin:
             found = None
             with suppress(OSError, msgspec.MsgspecError):
                 found = self._usable(folder, name)
-            if found is None:
+            if found is None and name.endswith(_SUFFIX):
                 os.unlink(name, dir_fd=folder)
 
     @contextmanager

@@ -7,6 +7,7 @@ node agent does without it (``cluster.kube.in_cluster``): it costs 21 MiB of mem
 import copy
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -202,6 +203,7 @@ def _renewable(documents: Sequence[Document], path: Path, user: dict[str, Any]) 
     def persist() -> None:
         if is_ours:
             config.pop(_AUTHORITY, None)
-        writer.save_changes()
+        with suppress(OSError):  # a kubeconfig that cannot be written still says who asks
+            writer.save_changes()
 
     return persist
