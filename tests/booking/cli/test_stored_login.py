@@ -22,8 +22,8 @@ OK = Answer(body=b"{}")
 REFUSED = Answer(401, body=b'{"title": "no"}')
 
 
-def a_token(**claims: object) -> str:
-    return f"x.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}.x"
+def a_token(**content: object) -> str:
+    return f"x.{base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip('=')}.x"
 
 
 def an_account() -> str:
@@ -96,11 +96,11 @@ def logged_in(machine: Machine) -> Machine:
 def test_the_next_command_asks_nobody_but_the_booking_server_until_shortly_before_the_end(
     logged_in: Machine,
 ) -> None:
-    asked = len(logged_in.api_server.received)
+    requests = len(logged_in.api_server.received)
     logged_in.clock.advance((LIFE - MARGIN).total_seconds() - 1)
     logged_in.booking.answers(OK)
     assert logged_in.asks() == "made-1"
-    assert len(logged_in.api_server.received) == asked
+    assert len(logged_in.api_server.received) == requests
 
     logged_in.clock.advance(1)
     logged_in.may_log_in()
