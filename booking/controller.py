@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -34,7 +35,7 @@ from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.reclaimer import Guards, Reclaimer
 from booking.settings import ControllerSettings
 from cluster import names
-from cluster.cache import ClusterCache, Informers, read_bookings
+from cluster.cache import SCHEDULING, ClusterCache, Informers, read_bookings
 from cluster.kube.backoff import Random, unpredictable
 from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
@@ -44,7 +45,7 @@ from cluster.kube.interface import Kube, Selection
 from cluster.kube.leader_election import LeaderElector
 from cluster.kube.official_client import configured
 from cluster.kube.reflector import Reflector
-from cluster.kube.resources import LIMIT_RANGES, NOTEBOOKS
+from cluster.kube.resources import JOBS, LIMIT_RANGES, NAMESPACES, NOTEBOOKS, Resource
 from cluster.objects.limit_ranges import gpu_defaults
 from cluster.objects.pods import Pod
 from cluster.process import logs
@@ -55,6 +56,9 @@ from cluster.process.lifecycle import Process
 from cluster.process.metrics import measured, new_registry
 from cluster.process.probes import Check, Probes, ServeError, serve
 from cluster.process.settings import SettingsError, load
+
+FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES, JOBS, *SCHEDULING)
+"""Kinds that it caches besides those that every part does; the chart's role allows to list and watch them."""
 
 
 def main() -> int:
@@ -80,7 +84,8 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     process.closing("connections", kube.close)
     registry = registry or new_registry()
     cache = ClusterCache(clock, home=settings.namespace)
-    following = Informers(kube, cache, clock, namespace=settings.namespace)
+    cache.keep_scheduling_objects()
+    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED)
     wrong_clock = clock_skew_reason(kube.skew)
     base = Base(
         settings=settings,
@@ -187,12 +192,9 @@ def reclaim(base: Base) -> Reclaimer:
         scheduler=settings.scheduler_name,
         executor=base.executor,
         random=base.random,
-        jobs=base.cache.jobs.all,
+        jobs=base.cache.of(JOBS).all,
     )
     evictor.follow(base.following)
-    base.following.follow_namespaces()
-    base.following.follow_jobs()
-    base.following.follow_scheduling_objects()
     elector = LeaderElector(
         kube,
         clock,

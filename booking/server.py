@@ -5,7 +5,7 @@ import secrets
 import socket
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -53,6 +53,7 @@ from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.interface import Kube
 from cluster.kube.official_client import configured
+from cluster.kube.resources import JOBS, NAMESPACES, Resource
 from cluster.kube.token_review import TokenReviews
 from cluster.kube.transport import Timeouts
 from cluster.process import logs
@@ -72,6 +73,10 @@ THREADS: Final = 16
 """Concurrent requests; a change occupies one while the mirror writes."""
 LONGEST_BODY: Final = 2**24
 """Bytes; a body larger than the API accepts, but not this large, is refused with a problem."""
+
+
+FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES, JOBS)
+"""Kinds that it caches besides those that every part does; the chart's role allows to list and watch them."""
 
 
 def main() -> int:
@@ -161,9 +166,7 @@ def _backends(
     process.closing("asking connections", asking.close)
     metrics = ServerMetrics(registry)
     cache = ClusterCache(clock, home=settings.namespace)
-    following = Informers(kube, cache, clock, namespace=settings.namespace)
-    following.follow_namespaces()
-    following.follow_jobs()
+    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED)
     terms = _terms(settings)
     nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason)
     lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())
@@ -206,7 +209,7 @@ def application(backends: Backends) -> "WSGIApplication":
         clock,
         backends.policy.current,
         backends.nodes.capacity,
-        evictions=PodOrders(backends.asking, home=settings.namespace, jobs=backends.cache.jobs.all),
+        evictions=PodOrders(backends.asking, home=settings.namespace, jobs=backends.cache.of(JOBS).all),
         gpus=NodeGpus(backends.asking),
         identity_rules=settings.identity_rules,
     )

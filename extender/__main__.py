@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -17,6 +17,7 @@ from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
 from cluster.kube.interface import Kube
 from cluster.kube.official_client import configured
+from cluster.kube.resources import NAMESPACES, Resource
 from cluster.kube.transport import Timeouts
 from cluster.process import logs
 from cluster.process.clock import Clock, SystemClock
@@ -58,6 +59,10 @@ SWITCH_SECONDS = 0.0002
 threads. There are about four switches per request; Python's own interval is 5 ms."""
 ANSWERS_A_BIND = Timeouts(connect=CONNECTING, read=3.0)
 """kube-scheduler gives a bind 5 s."""
+
+
+FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES,)
+"""Kinds that it caches besides those that every part does; the chart's role allows to list and watch them."""
 
 
 def main() -> int:
@@ -135,17 +140,16 @@ def build(
 
 def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> Informers:
     """The informers of the state, with Namespaces; events wait while kube-scheduler is answered."""
-    found = Informers(
+    return Informers(
         kube,
         state,
         clock,
         namespace=namespace,
+        kinds=FOLLOWED,
         pods=UNSUCCESSFUL,
         give_way=state.priority.give,
         once_synced=freeze_objects,
     )
-    found.follow_namespaces()
-    return found
 
 
 def freeze_objects() -> None:

@@ -9,6 +9,7 @@ from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, N
 from cluster.decide.booking_plan.permanent_pods import PermanentPods
 from cluster.decide.explain import ExplanationSnapshot
 from cluster.decide.protection import never_evicted_reason
+from cluster.kube.resources import JOBS
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.jobs import Job
@@ -90,7 +91,7 @@ def take(
             places=booking_plans.places(now) if booking_plans else EVERYWHERE,
             nodes=dict(cache.nodes),
             namespaces=cache.namespaces,
-            jobs=cache.jobs.all(),
+            jobs=cache.of(JOBS).all(),
             uses=dict(cache.uses),
             terms=terms,
         )

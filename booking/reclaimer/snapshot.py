@@ -11,6 +11,7 @@ from cluster import names
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.scheduler_filters import ClusterObjects
+from cluster.kube.resources import JOBS
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold, encode_versions
 from cluster.objects.jobs import Job
@@ -120,7 +121,7 @@ def take(
             places=booking_plans.places(now) if booking_plans else EVERYWHERE,
             holds={uid: hold for uid, hold in ledger.holds.items() if uid in pods},
             namespaces=cache.namespaces,
-            jobs=cache.jobs.all(),
+            jobs=cache.of(JOBS).all(),
             cluster_objects=cluster_objects,
             state=encode_versions(cache.reached),
             terms=terms,

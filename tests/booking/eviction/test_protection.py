@@ -13,6 +13,7 @@ from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.decide.ledger import Holding
 from cluster.decide.ledger.holdings import PodHoldings
+from cluster.kube.resources import PODS
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
 from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding
@@ -30,7 +31,7 @@ MICROSECOND: Final = timedelta(microseconds=1)
 def an_instant(pod: PodBuilder, terms: EvictionSettings = WITH_MAIA) -> StatusSnapshot:
     """Now, with the pod on n0."""
     cluster = FakeCluster()
-    cluster.cache.apply_pod(pod.obj)
+    cluster.cache.of(PODS).upsert(pod.obj)
     return cluster.now(terms)
 
 

@@ -7,7 +7,7 @@ from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.snapshot import take
 from cluster import names
 from cluster.fake.merging import merged
-from cluster.kube.resources import PODS
+from cluster.kube.resources import NAMESPACES, PODS
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
 from tests.booking.reclaimer.fake_cluster import FakeCluster, Json
@@ -66,7 +66,7 @@ def test_the_products_namespace_is_the_one_in_the_settings(cluster: FakeCluster)
 )
 def test_an_administrator_may_spare_a_namespace(cluster: FakeCluster, value: str, *, stays: bool) -> None:
     meta = Meta(name="calm", uid="c", annotations={names.NEVER_EVICT: value})
-    cluster.cache.apply_namespace(Namespace(metadata=meta))
+    cluster.cache.of(NAMESPACES).upsert(Namespace(metadata=meta))
     assert (why(cluster, in_namespace("calm")) is not None) == stays
 
 
