@@ -22,6 +22,7 @@ from booking.admission.owner import Creators
 from booking.admission.review import Review
 from booking.admission.webhook import Webhook
 from booking.admission.webhook_installer import WebhookInstaller
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from booking.hubs.hub_api import HttpHubApi
 from booking.hubs.returned_notebooks import SELECTED, ReturnedNotebooks
@@ -36,6 +37,8 @@ from booking.reclaimer.reclaimer import Guards, Reclaimer
 from booking.settings import ControllerSettings
 from cluster import names
 from cluster.cache import SCHEDULING, ClusterCache, Informers, read_bookings
+from cluster.decide.ledger import SOURCES
+from cluster.decide.queueing import by_priority_and_age
 from cluster.kube.backoff import Random, unpredictable
 from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
@@ -83,7 +86,7 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     kube = KubeClient(configured(settings, clock, os.environ), clock, user_agent=names.CONTROLLER)
     process.closing("connections", kube.close)
     registry = registry or new_registry()
-    cache = ClusterCache(clock, home=settings.namespace)
+    cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES)
     cache.keep_scheduling_objects()
     following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED)
     wrong_clock = clock_skew_reason(kube.skew)
@@ -214,6 +217,8 @@ def reclaim(base: Base) -> Reclaimer:
         terms=_terms(settings),
         metrics=ReclaimerMetrics(base.registry),
         executor=base.executor,
+        order=by_priority_and_age,
+        victims=LEAST_LOST_WORK,
     )
     evictor.seen.on_change(reclaimer.trigger)
     _tell_hubs(base, elector.leads)

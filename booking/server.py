@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from booking.cluster_status import ClusterStatus
 from booking.durations import read
 from booking.errors import StoreError
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from booking.mirror.lease import MirrorLease
 from booking.mirror.mirror import Mirror
@@ -47,6 +48,7 @@ from booking.web.request_guard import RequestGuard
 from booking.web.roles import Roles
 from cluster import names
 from cluster.cache import ClusterCache, Informers
+from cluster.decide.ledger import SOURCES
 from cluster.kube.access_review import AccessReviews
 from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
@@ -165,7 +167,7 @@ def _backends(
     asking = KubeClient(api_server, clock, user_agent=names.BOOKING_SERVER, timeouts=INTERACTIVE_TIMEOUTS)
     process.closing("asking connections", asking.close)
     metrics = ServerMetrics(registry)
-    cache = ClusterCache(clock, home=settings.namespace)
+    cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES)
     following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED)
     terms = _terms(settings)
     nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason)
@@ -265,6 +267,7 @@ def _parts(backends: Backends, service: BookingService, roles: Roles) -> Parts:
         visibility=lambda: policy.current().visibility,
         unready_reason=backends.nodes.unready_reason,
         may_read_events=roles.may_read_events,
+        victims=LEAST_LOST_WORK,
     )
     return Parts(
         bookings=service,

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from cluster import names
 from cluster.cache import UNSUCCESSFUL, Informers
+from cluster.decide.ledger import SOURCES
 from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
@@ -100,7 +101,7 @@ def build(
     kube, binding_kube = _api_server(settings, process, clock)
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
-    state = ClusterState(clock, settings.scheduler_name, home=settings.namespace)
+    state = ClusterState(clock, settings.scheduler_name, home=settings.namespace, sources=SOURCES)
     following = follow(kube, state, clock, namespace=settings.namespace)
     wrong_clock = clock_skew_reason(kube.skew)
     doubts: list[Check] = [wrong_clock]

@@ -6,6 +6,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
+from booking.eviction.snapshot import VictimPolicy
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
@@ -54,6 +56,8 @@ class Snapshot:
     """The newest resourceVersion of each kind that was known: ``hold.encode_versions``."""
     terms: EvictionSettings = DEFAULTS
     """The administrator's settings."""
+    policy: VictimPolicy = LEAST_LOST_WORK
+    """Who may be evicted, and at what cost."""
     mirror_age: float | None = None
     """Seconds since the mirror confirmed the Booking objects; None when it never has."""
     since_watch_stale: float | None = None
@@ -103,6 +107,8 @@ def take(
     clock: Clock,
     terms: EvictionSettings = DEFAULTS,
     booking_plans: BookingPlans | None = None,
+    *,
+    policy: VictimPolicy = LEAST_LOST_WORK,
 ) -> Snapshot:
     """The cluster at this instant; parts that have not changed since the last snapshot are reused."""
     now = clock.now()
@@ -125,6 +131,7 @@ def take(
             cluster_objects=cluster_objects,
             state=encode_versions(cache.reached),
             terms=terms,
+            policy=policy,
             mirror_age=cache.renewals.age(names.MIRROR_LEASE, monotonic=clock.monotonic()),
             since_watch_stale=cache.renewals.since_watch_stale(monotonic=clock.monotonic()),
             scheduler_age=cache.renewals.age(names.SCHEDULER_LEASE, monotonic=clock.monotonic()),

@@ -109,11 +109,17 @@ class ClusterCache:
 
     def of(self, resource: Resource[T]) -> Store[T]:
         """The store of a kind: a reflector that fills it is all that a further kind needs."""
-        with self._lock:
-            if resource.plural not in self._stores:
-                notifies = resource.plural not in UNANNOUNCED
-                self._stores[resource.plural] = Store(self._guard, resource, notifies=notifies)
-            return self._stores[resource.plural]
+        kind = resource.plural
+        if kind not in self._stores:
+            with self._lock:
+                made = Store(
+                    self._guard,
+                    resource,
+                    notifies=kind not in UNANNOUNCED,
+                    reads_ahead=kind == BOOKINGS.plural,
+                )
+                return self._stores.setdefault(kind, made)
+        return self._stores[kind]
 
     @contextmanager
     def locked(self) -> Iterator[Ledger]:

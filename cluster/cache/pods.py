@@ -98,9 +98,10 @@ def _stripped(pod: Pod) -> Pod | None:
 
 def _log_bad_hold(_uid: str, before: Pod | None, pod: Pod | None) -> None:
     """Log, once, a hold that cannot be read; such a hold is ignored."""
-    if pod is None or gpu_pod(pod) is None:
+    text = pod.metadata.annotation(names.HOLD) if pod else None
+    if pod is None or text is None or (before and before.metadata.annotation(names.HOLD) == text):
         return
-    if before and before.metadata.annotation(names.HOLD) == pod.metadata.annotation(names.HOLD):
+    if gpu_pod(pod) is None:
         return
     try:
         hold_of(pod)

@@ -36,9 +36,10 @@ class Guard:
     def reach(self, resource: Resource[Any], version: str) -> None:
         """A version was reported of a kind."""
         kind = resource.plural
-        known = self.reached.get(kind)
-        if version and kind in self._versioned and (not known or version_is_older(known, version)):
-            self.reached[kind] = version
+        if version and kind in self._versioned:
+            known = self.reached.get(kind)
+            if not known or version_is_older(known, version):
+                self.reached[kind] = version
 
     def notify(self) -> None:
         """Something has changed."""
@@ -68,10 +69,12 @@ class Index(Generic[T, V]):
     def put(self, key: str, obj: T | None) -> None:
         """An object is new, has changed or, if None, is gone; the lock is held."""
         value, known = None if obj is None else self._read(obj), self.live.get(key)
-        if value is known or (isinstance(value, str) and value == known):
+        if value is known:
             return
         if value is None:
             del self.live[key]
+        elif type(value) is str and value == known:
+            return
         else:
             self.live[key] = value
         self._copy = None
@@ -90,6 +93,7 @@ class Store(Generic[T]):
         *,
         keep: Callable[[T], T | None] = lambda obj: obj,
         notifies: bool = True,
+        reads_ahead: bool = False,
         at_a_time: int | None = None,
         give_way: Callable[[], None] = nothing,
     ) -> None:
@@ -100,6 +104,8 @@ class Store(Generic[T]):
             resource: the kind.
             keep: returns the object if it is to be kept, else None; observers are told of all.
             notifies: whether watchers are notified of changes.
+            reads_ahead: whether objects are also read beside list and watch, so that one of which the watch
+                has reported the deletion may come late.
             at_a_time: objects of a list that are applied, or removed, before other threads read; None for all
                 of them. A reader in between finds each object in its old or new state, and the reported
                 version may be ahead of some.
@@ -112,6 +118,7 @@ class Store(Generic[T]):
         self._observers: list[Observer[T]] = []
         self._list_observers: list[ListObserver] = []
         self._notifies = notifies
+        self._reads_ahead = reads_ahead
         self._at_a_time = at_a_time
         self._give_way = give_way
         self._reported = ""
@@ -212,13 +219,11 @@ class Store(Generic[T]):
         return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
     def accepts(self, obj: T) -> bool:
-        """Whether a state is news.
-
-        A deleted object that was read separately before the watch reported its deletion is not added again.
-        """
+        """Whether a state is news."""
         known = self.live.get(self.key(obj))
         if known is None:
-            return not version_is_older(obj.metadata.resource_version, self._reported)
+            version = obj.metadata.resource_version
+            return not (self._reads_ahead and version_is_older(version, self._reported))
         return not is_older(obj.metadata, known.metadata)
 
     def releases(self, _key: str, _version: str) -> bool:

@@ -4,7 +4,7 @@ Reflectors write it and the verbs read it, under the cache's one lock.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,7 +13,8 @@ from typing import Final
 from cluster import names
 from cluster.cache import BookedNodes, BookingPlans, ClusterCache, NodeSnapshot
 from cluster.cache.pods import gpu_pod
-from cluster.decide.ledger import NodeView
+from cluster.decide.ledger import SOURCES, NodeView
+from cluster.decide.ledger.holdings import Source
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.ledger.resource_versions import version_is_older
 from cluster.decide.placement import NoPlaceError, choose
@@ -81,14 +82,31 @@ class ClusterState(ClusterCache):
     """The cache, the pods that wait for us, and what filter has seen and answered."""
 
     def __init__(
-        self, clock: Clock, scheduler: str = names.SCHEDULER_NAME, *, home: str = names.NAMESPACE
+        self,
+        clock: Clock,
+        scheduler: str = names.SCHEDULER_NAME,
+        *,
+        home: str = names.NAMESPACE,
+        sources: Sequence[Source] = SOURCES,
     ) -> None:
-        """Args: scheduler: ``schedulerName`` of the pods that wait for us; home: the product's namespace."""
+        """An empty cache.
+
+        Args:
+            clock: for ages.
+            scheduler: ``schedulerName`` of the pods that wait for us.
+            home: the product's namespace.
+            sources: where it is written what a pod holds.
+        """
         self.serving: Final = Serving()
         self.priority: Final = VerbPriority(clock)
         """Lets threads that read events wait while kube-scheduler is answered."""
         super().__init__(
-            clock, home=home, at_a_time=AT_A_TIME, give_way=self.priority.give, liveness=self.serving
+            clock,
+            home=home,
+            at_a_time=AT_A_TIME,
+            give_way=self.priority.give,
+            liveness=self.serving,
+            sources=sources,
         )
         self._scheduler = scheduler
         self._booking_plans = BookingPlans(self)

@@ -8,22 +8,25 @@ import msgspec
 import pytest
 
 from booking.cluster_status import StatusSnapshot
+from booking.eviction.holder import Holder
 from booking.eviction.holder_cache import (
     NEVER_LATER,
-    Costs,
-    Holder,
     HolderCache,
     ModelHolders,
     NodeHolders,
 )
+from booking.eviction.snapshot import EvictionSnapshot
+from booking.eviction.victims import LeastLostWork, LostWork
 from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.decide.eviction.costs import Work, microseconds
 from cluster.decide.eviction.victim_selection import Victim
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import HANGS_AFTER
 from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
+from cluster.objects.pods import Pod
 from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding, started
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_booking, a_node, a_pod
 
@@ -168,7 +171,7 @@ def test_no_instant_is_as_late_as_never() -> None:
 def test_a_victim_costs_what_all_its_gpus_lose_even_if_only_some_are_needed() -> None:
     work = Work(start=1_000, checkpoint=3_000, evictions=2)
     holder = Holder("uid-one", ("a", "b"), gpus=5, work=work, leaves=False, evictable=True)
-    assert Costs(now=10_000, restart=500).victim(holder, ("b",)) == Victim(
+    assert LostWork(now=10_000, restart=500).victim(holder, ("b",)) == Victim(
         uid="uid-one", devices=("b",), cost=5 * (7_000 + 500), since=1_000, evictions=2
     )
 
@@ -326,6 +329,21 @@ def test_everything_is_read_again_when_the_relevant_settings_change(
 ) -> None:
     before = two_used_nodes().now()
     assert read_again(before, replace(before, terms=terms)) == expected
+
+
+class OneStays(LeastLostWork):
+    """Another policy: the pod one is left alone."""
+
+    def protection(self, pod: Pod, holding: PodHoldings | None, instant: EvictionSnapshot) -> str | None:
+        return "it is one" if pod.metadata.name == "one" else super().protection(pod, holding, instant)
+
+
+def test_everything_is_read_again_by_another_policy_which_decides_who_may_be_evicted() -> None:
+    before = two_used_nodes().now()
+    now = replace(before, policy=OneStays())
+    then, found = after(before, now)
+    assert [evictable(holders["n0"].by_model[A100]) for holders in (then, found)] == [["one"], []]
+    assert evictable(found["n1"].by_model[A100]) == ["two"]
 
 
 def test_changed_settings_cause_one_new_read() -> None:

@@ -151,7 +151,7 @@ def test_the_cached_cover_equals_a_fresh_computation(random: Random) -> None:
 class TestUserCoverage:
     @pytest.fixture
     def bookings(self) -> Store[Booking]:
-        made = Store(Guard(), BOOKINGS)
+        made = Store(Guard(), BOOKINGS, reads_ahead=True)
         made.upsert(a_booking("now"))
         made.upsert(a_booking("over", start=EPOCH - 2 * HOUR, end=EPOCH))
         made.upsert(a_booking("later", start=EPOCH + HOUR))
@@ -241,7 +241,7 @@ class TestBookings:
     def test_only_a_newer_state_of_a_booking_counts(
         self, known: int | None, comes: int, *, is_taken: bool
     ) -> None:
-        bookings = Store(Guard(), BOOKINGS)
+        bookings = Store(Guard(), BOOKINGS, reads_ahead=True)
         bookings.replace([] if known is None else [in_version(a_booking(count=1), known)], "7")
         bookings.upsert(in_version(a_booking(count=2), comes))
         assert [booking.spec.count for booking in bookings.live.values()] == (
@@ -249,7 +249,7 @@ class TestBookings:
         )
 
     def test_a_list_keeps_bookings_read_since_and_drops_those_it_lacks(self) -> None:
-        bookings = Store(Guard(), BOOKINGS)
+        bookings = Store(Guard(), BOOKINGS, reads_ahead=True)
         bookings.upsert(in_version(a_booking("read-since", count=2), 9))
         bookings.upsert(in_version(a_booking("gone"), 3))
         bookings.replace([in_version(a_booking("read-since"), 8), in_version(a_booking("new"), 4)], "8")
@@ -259,7 +259,7 @@ class TestBookings:
         }
 
     def test_a_late_event_does_not_bring_a_deleted_booking_back(self) -> None:
-        bookings = Store(Guard(), BOOKINGS)
+        bookings = Store(Guard(), BOOKINGS, reads_ahead=True)
         bookings.upsert(in_version(a_booking(), 5))
         bookings.remove(in_version(a_booking(), 6))
         bookings.upsert(in_version(a_booking(), 5))
@@ -268,7 +268,7 @@ class TestBookings:
         assert set(bookings.live) == {"b-1"}
 
     def test_a_booking_that_changes_hands_covers_its_new_user(self) -> None:
-        bookings = Store(Guard(), BOOKINGS)
+        bookings = Store(Guard(), BOOKINGS, reads_ahead=True)
         cover = Cover(Ledger(), bookings)
         pods: list[Pod] = [of_alice().obj, of_alice("q").of("bob").obj]
         for pod in pods:

@@ -130,10 +130,3 @@ def test_an_observer_is_told_what_was_kept_and_what_there_is() -> None:
     kept.store.replace([volume_claim("a", "pv-2", version=3)], "4")
     kept.store.remove(volume_claim("a", "pv-2", version=5))
     assert told == [("team/a", False, True), ("team/a", True, True), ("team/a", True, False)]
-
-
-def test_an_object_that_was_deleted_is_not_brought_back_by_an_older_state() -> None:
-    kept = Kept()
-    kept.store.remove(volume_claim("a", "pv-1", version=5))
-    kept.store.upsert(volume_claim("a", "pv-1", version=4))
-    assert kept.volumes == {}

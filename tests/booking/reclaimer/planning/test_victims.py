@@ -2,7 +2,7 @@
 
 import pytest
 
-from booking.eviction.victims import protection
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.snapshot import take
 from cluster import names
@@ -33,7 +33,7 @@ def why(cluster: FakeCluster, more: Json, terms: EvictionSettings = WITHOUT) -> 
     cluster.sync()
     now = take(cluster.cache, cluster.clock, terms)
     pod = now.pods["uid-b"]
-    return protection(pod, now.holding(pod), now)
+    return LEAST_LOST_WORK.protection(pod, now.holding(pod), now)
 
 
 def in_namespace(name: str) -> Json:
