@@ -87,20 +87,9 @@ class Reclaimer:
         order: Order = by_priority_and_age,
         victims: VictimPolicy = LEAST_LOST_WORK,
     ) -> None:
-        """Create it.
+        """Args: write_event: writes an Event on a pod; executor: runs requests concurrently.
 
-        Args:
-            kube: the API server.
-            clock: the time.
-            cache: of the cluster.
-            guards: whether it may act.
-            evictor: evicts pods.
-            write_event: writes an Event on a pod.
-            terms: the administrator's settings.
-            metrics: what is measured.
-            executor: runs requests concurrently.
-            order: of the pods that wait for what is free.
-            victims: who may be evicted, and at what cost.
+        ``order`` is that of the pods that wait for what is free; ``victims`` tells who may be evicted.
         """
         self._kube = kube
         self._clock = clock

@@ -122,11 +122,13 @@ def test_an_index_has_what_its_function_reads_from_each_object_until_that_change
     assert (before, named.all()) == ({"team/a": "pv-1"}, {"team/b": "pv-2"})
 
 
-def test_an_observer_is_told_what_was_kept_and_what_there_is() -> None:
-    kept, told = Kept(), list[tuple[str, bool, bool]]()
-    kept.store.observe(lambda key, before, after: told.append((key, before is not None, after is not None)))
+def test_an_observer_gets_what_was_kept_and_what_there_is() -> None:
+    kept, changes = Kept(), list[tuple[str, bool, bool]]()
+    kept.store.observe(
+        lambda key, before, after: changes.append((key, before is not None, after is not None))
+    )
     kept.store.upsert(volume_claim("a", "pv-1", version=2))
     kept.store.upsert(volume_claim("a", "pv-1", version=1))
     kept.store.replace([volume_claim("a", "pv-2", version=3)], "4")
     kept.store.remove(volume_claim("a", "pv-2", version=5))
-    assert told == [("team/a", False, True), ("team/a", True, True), ("team/a", True, False)]
+    assert changes == [("team/a", False, True), ("team/a", True, True), ("team/a", True, False)]
