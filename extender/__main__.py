@@ -5,19 +5,22 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
 from cluster import names
 from cluster.cache import UNSUCCESSFUL, Informers
+from cluster.decide.ledger import SOURCES
 from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
 from cluster.kube.interface import Kube
 from cluster.kube.official_client import configured
+from cluster.kube.resources import NAMESPACES, Resource
 from cluster.kube.transport import Timeouts
 from cluster.process import logs
 from cluster.process.clock import Clock, SystemClock
@@ -64,6 +67,10 @@ ANSWERS_A_BIND = Timeouts(connect=CONNECTING, read=3.0)
 """kube-scheduler gives a bind 5 s."""
 
 
+FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES,)
+"""Kinds that it caches besides those that every part does; the chart's role allows to list and watch them."""
+
+
 def main() -> int:
     """Run until stopped; return the exit code."""
     try:
@@ -75,6 +82,16 @@ def main() -> int:
     except (SettingsError, BadConnectionError, ServeError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
+
+
+def _verbs(settings: Settings, state: ClusterState, clock: Clock, bind: Bind) -> Verbs:
+    return Verbs(
+        filter=Filter(state).answer_logged,
+        prioritize=Prioritize(state, clock, settings.placement).answer_logged,
+        preempt=Preempt(state, clock, terms(settings)),
+        bind=bind,
+        refuse_bind=bind.refuse,
+    )
 
 
 def build(
@@ -99,7 +116,7 @@ def build(
     kube, binding_kube = _api_server(settings, process, clock)
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
-    state = ClusterState(clock, settings.scheduler_name, home=settings.namespace)
+    state = ClusterState(clock, settings.scheduler_name, home=settings.namespace, sources=SOURCES)
     following = follow(kube, state, clock, namespace=settings.namespace)
     wrong_clock = clock_skew_reason(kube.skew)
     doubts: list[Check] = [wrong_clock]
@@ -108,13 +125,7 @@ def build(
     keyed_lock, metrics = KeyedLock(clock), Metrics(registry)
     loops = Loops(clock, lambda name: metrics.loops.labels(loop=name).inc())
     bind = Bind(binding_kube, state, clock, keyed_lock, leads=leading.leads)
-    verbs = Verbs(
-        filter=Filter(state).answer_logged,
-        prioritize=Prioritize(state, clock, settings.placement).answer_logged,
-        preempt=Preempt(state, clock, terms(settings)),
-        bind=bind,
-        refuse_bind=bind.refuse,
-    )
+    verbs = _verbs(settings, state, clock, bind)
     kubelet_rejections = KubeletRejections(state, clock, events.warning, metrics, leads=leading.leads)
 
     gauges.show(
@@ -124,15 +135,9 @@ def build(
     served = create_app(verbs, unready_reason, clock, metrics, priority=state.priority.taken, **limits)
     app = with_decision_log(served, decision_log or DecisionLog(clock))
 
-    verdict_lease = VerdictLease(
-        kube,
-        state,
-        clock,
-        namespace=settings.namespace,
-        holder=f"{own_prefix()}{uuid4()}",
-        leads=leading.leads,
-        unready_reason=unready_reason,
-    )
+    holder, leads = f"{own_prefix()}{uuid4()}", leading.leads
+    lease_of = partial(VerdictLease, namespace=settings.namespace, holder=holder, leads=leads)
+    verdict_lease = lease_of(kube, state, clock, unready_reason=unready_reason)
     process.closing("verdicts", verdict_lease.release)
     pending_reasons = PendingReasons(state, clock, events.warning, unready_reason)
     remeasure = ClockCheck(kube, wrong_clock, clock, namespace=settings.namespace)
@@ -152,17 +157,16 @@ def build(
 
 def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> Informers:
     """The informers of the state, with Namespaces; events wait while kube-scheduler is answered."""
-    found = Informers(
+    return Informers(
         kube,
         state,
         clock,
         namespace=namespace,
+        kinds=FOLLOWED,
         pods=UNSUCCESSFUL,
         give_way=state.priority.give,
         once_synced=freeze_objects,
     )
-    found.follow_namespaces()
-    return found
 
 
 def freeze_objects() -> None:

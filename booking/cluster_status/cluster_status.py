@@ -15,6 +15,8 @@ from booking.cluster_status.snapshot import StatusSnapshot, about, take
 from booking.cluster_status.viewer import Viewer
 from booking.cluster_status.why import Why, why_of
 from booking.errors import ClusterError, UnknownPodError
+from booking.eviction.snapshot import VictimPolicy
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from booking.policy.visibility import Visibility
 from booking.principals import Principal
@@ -53,6 +55,7 @@ class ClusterStatus:
         unready_reason: Check,
         may_read_events: Callable[[Principal, str], bool] = _nobody,
         resources: Callable[[], Mapping[str, str]] = dict,
+        victims: VictimPolicy = LEAST_LOST_WORK,
     ) -> None:
         """Create it.
 
@@ -65,11 +68,12 @@ class ClusterStatus:
             unready_reason: why the cache cannot be trusted now.
             may_read_events: whether the API server lets a user read the Events of a namespace.
             resources: model -> the resource under which pods request it; GPUs where it is not named.
+            victims: who may be evicted, as the controller decides it.
         """
         self._cache, self._kube, self._clock, self._terms = cache, kube, clock, terms
         self._booking_plans = BookingPlans(cache)
         self._visibility, self._unready_reason = visibility, unready_reason
-        self._may_read_events = may_read_events
+        self._may_read_events, self._victims = may_read_events, victims
         self._resources = resources
         self._namespace_facts = NamespaceFacts(kube, clock)
 
@@ -164,7 +168,7 @@ class ClusterStatus:
         problem = self._unready_reason()
         if problem:
             raise ClusterError(problem)
-        return take(self._cache, self._clock, self._terms, booking_plans)
+        return take(self._cache, self._clock, self._terms, booking_plans, policy=self._victims)
 
     def _viewer(self, who: Principal) -> Viewer:
         return Viewer(who, self._visibility())

@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from booking.eviction.snapshot import VictimPolicy
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
 from cluster.decide.booking_plan.permanent_pods import PermanentPods
 from cluster.decide.explain import ExplanationSnapshot
 from cluster.decide.protection import never_evicted_reason
+from cluster.kube.resources import JOBS
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.jobs import Job
@@ -40,6 +43,7 @@ class StatusSnapshot:
     uses: Mapping[str, str] = field(default_factory=dict)
     """Node -> how its GPUs are used, as its agent reports it."""
     terms: EvictionSettings = field(default_factory=EvictionSettings)
+    policy: VictimPolicy = LEAST_LOST_WORK
 
     @property
     def explanation(self) -> ExplanationSnapshot:
@@ -66,7 +70,12 @@ class StatusSnapshot:
 
 
 def take(
-    cache: ClusterCache, clock: Clock, terms: EvictionSettings, booking_plans: BookingPlans | None = None
+    cache: ClusterCache,
+    clock: Clock,
+    terms: EvictionSettings,
+    booking_plans: BookingPlans | None = None,
+    *,
+    policy: VictimPolicy = LEAST_LOST_WORK,
 ) -> StatusSnapshot:
     """Take a snapshot of the cluster.
 
@@ -75,6 +84,7 @@ def take(
         clock: the time.
         terms: the administrator's settings.
         booking_plans: over the same cache, where it matters what is guaranteed to whom.
+        policy: who may be evicted, and at what cost.
     """
     now = clock.now()
     with cache.locked() as ledger:
@@ -90,9 +100,10 @@ def take(
             places=booking_plans.places(now) if booking_plans else EVERYWHERE,
             nodes=dict(cache.nodes),
             namespaces=cache.namespaces,
-            jobs=cache.jobs.all(),
+            jobs=cache.of(JOBS).all(),
             uses=dict(cache.uses),
             terms=terms,
+            policy=policy,
         )
 
 
