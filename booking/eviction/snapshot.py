@@ -1,6 +1,6 @@
 """The parts of a reclaimer's or a booking server's snapshot that decide which pods may be evicted.
 
-Who may be, and at what cost, is a policy that the snapshot carries (ADR 82).
+Who may be, and at what cost, is a policy that the snapshot carries (ADR 79).
 """
 
 from collections.abc import Iterable, Mapping

@@ -42,7 +42,7 @@ AHEAD: Final = 2
 two kinds of GPUs that are full at one time are many."""
 
 Order = Callable[[Iterable[Pod]], list[Pod]]
-"""Returns the waiting pods in the order in which they get what is free (ADR 82)."""
+"""Returns the waiting pods in the order in which they get what is free (ADR 79)."""
 
 Unbound = AbstractSet[tuple[str, str]]
 """(uid, node) of pods that were ungated because they had room there, and were not bound."""
