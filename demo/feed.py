@@ -83,7 +83,7 @@ class Feed:
             self._users[meta["uid"]] = user
         text = _fate(before, after) if user in VISITORS else None
         if text:
-            mood: Mood = "good" if "runs" in text else "plain"
+            mood: Mood = "good" if _has_begun(before, after) else "plain"
             self._add(Entry(self._clock.now(), meta["namespace"], meta["name"], user, text, mood))
 
     def _add(self, entry: Entry) -> None:
@@ -105,6 +105,11 @@ def _fate(before: Json | None, after: Json | None) -> str | None:
     if after["metadata"].get("deletionTimestamp") and not before["metadata"].get("deletionTimestamp"):
         return "is asked to end."
     return None
+
+
+def _has_begun(before: Json | None, after: Json | None) -> bool:
+    was, now = ((each or {}).get("status", {}).get("phase") for each in (before, after))
+    return bool(now == "Running" and was != now)
 
 
 def _gpus(pod: Json) -> str:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
@@ -39,6 +40,7 @@ from extender.http_server.server import Verbs, create_app, with_probes
 from extender.kubelet_rejections import EVERY as REJECTIONS_EVERY
 from extender.kubelet_rejections import KubeletRejections
 from extender.leader_election import leadership
+from extender.leadership import own_prefix
 from extender.metrics import Metrics
 from extender.pending.pending_reasons import EVERY as EXPLAINS_EVERY
 from extender.pending.pending_reasons import PendingReasons
@@ -49,6 +51,8 @@ from extender.state.cluster_state import ClusterState
 from extender.verbs.filter import Filter
 from extender.verbs.preempt import Preempt, Terms
 from extender.verbs.prioritize import Prioritize
+from extender.verdict_lease import EVERY as RENEWS_VERDICTS_EVERY
+from extender.verdict_lease import VerdictLease
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -103,11 +107,13 @@ def build(
     unready_reason = first_unready_reason(following.unready_reason, *doubts, leading.unready_reason)
     keyed_lock, metrics = KeyedLock(clock), Metrics(registry)
     loops = Loops(clock, lambda name: metrics.loops.labels(loop=name).inc())
+    bind = Bind(binding_kube, state, clock, keyed_lock, leads=leading.leads)
     verbs = Verbs(
         filter=Filter(state).answer_logged,
         prioritize=Prioritize(state, clock, settings.placement).answer_logged,
         preempt=Preempt(state, clock, terms(settings)),
-        bind=Bind(binding_kube, state, clock, keyed_lock, leads=leading.leads),
+        bind=bind,
+        refuse_bind=bind.refuse,
     )
     kubelet_rejections = KubeletRejections(state, clock, events.warning, metrics, leads=leading.leads)
 
@@ -118,6 +124,16 @@ def build(
     served = create_app(verbs, unready_reason, clock, metrics, priority=state.priority.taken, **limits)
     app = with_decision_log(served, decision_log or DecisionLog(clock))
 
+    verdict_lease = VerdictLease(
+        kube,
+        state,
+        clock,
+        namespace=settings.namespace,
+        holder=f"{own_prefix()}{uuid4()}",
+        leads=leading.leads,
+        unready_reason=unready_reason,
+    )
+    process.closing("verdicts", verdict_lease.release)
     pending_reasons = PendingReasons(state, clock, events.warning, unready_reason)
     remeasure = ClockCheck(kube, wrong_clock, clock, namespace=settings.namespace)
     lasting = {**following.threads, **leading.threads, "events": events.run}
@@ -125,6 +141,7 @@ def build(
         "assumed-binds": (ASSUMED_BINDS_EVERY, AssumedBinds(kube, state, clock, keyed_lock).reconcile),
         "pending-reasons": (EXPLAINS_EVERY, pending_reasons.reconcile),
         "kubelet-rejections": (REJECTIONS_EVERY, kubelet_rejections.reconcile),
+        "verdicts": (RENEWS_VERDICTS_EVERY, verdict_lease.reconcile),
         "clock-check": (REMEASURES_EVERY, remeasure.reconcile),
         "requeue": (REQUEUE_EVERY, Requeue(kube, state, clock, namespace=settings.namespace).reconcile),
     }

@@ -13,6 +13,7 @@ from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.scheduler_filters import ClusterObjects
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold, encode_versions
+from cluster.objects.hold_verdicts import verdicts_of
 from cluster.objects.jobs import Job
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
@@ -59,6 +60,11 @@ class Snapshot:
     """Seconds since events of Leases arrive again after an outage, 0 during one, None if there was none."""
     scheduler_age: float | None = None
     """Seconds since our kube-scheduler renewed its Lease, None if the cache has no such Lease."""
+    extender_age: float | None = None
+    """Seconds since the extender that leads renewed its Lease, without end if it has released it; None if
+    there is no such Lease."""
+    hold_verdicts: Mapping[str, str] = field(default_factory=dict)
+    """Uid of a pod with a hold -> the code that the extender gave it (``hold_verdicts``)."""
 
     def holding(self, pod: Pod) -> PodHoldings | None:
         """What a bound pod holds, drift included; None for a pod that holds nothing."""
@@ -127,4 +133,13 @@ def take(
             mirror_age=cache.renewals.age(names.MIRROR_LEASE, monotonic=clock.monotonic()),
             since_watch_stale=cache.renewals.since_watch_stale(monotonic=clock.monotonic()),
             scheduler_age=cache.renewals.age(names.SCHEDULER_LEASE, monotonic=clock.monotonic()),
+            extender_age=_extender_age(cache, clock),
+            hold_verdicts=verdicts_of(cache.renewals.lease(names.VERDICT_LEASE)),
         )
+
+
+def _extender_age(cache: ClusterCache, clock: Clock) -> float | None:
+    lease = cache.renewals.lease(names.VERDICT_LEASE)
+    if lease and lease.metadata.annotation(names.STOPPING):
+        return float("inf")
+    return cache.renewals.age(names.VERDICT_LEASE, monotonic=clock.monotonic())

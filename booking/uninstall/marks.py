@@ -33,7 +33,9 @@ STORY: Final = frozenset(
     }
 )
 """Annotations that stay on a pod."""
-_LEASES: Final = frozenset({names.CONTROLLER_LEASE, names.SCHEDULER_LEASE, names.EXTENDER_LEASE})
+_LEASES: Final = frozenset(
+    {names.CONTROLLER_LEASE, names.SCHEDULER_LEASE, names.EXTENDER_LEASE, names.VERDICT_LEASE}
+)
 
 
 def off_a_pod(pod: Pod) -> Json | None:

@@ -200,6 +200,14 @@ def is_live(pod: Pod) -> bool:
     return not is_terminal(pod) and not is_terminating(pod)
 
 
+def has_scheduler_error(pod: Pod) -> bool:
+    """Whether kube-scheduler's last attempt ended with an error, and not with a verdict on nodes."""
+    return any(
+        one.type == "PodScheduled" and one.status == "False" and one.reason == "SchedulerError"
+        for one in pod.status.conditions or ()
+    )
+
+
 def first_created(pod: Pod) -> datetime:
     """When the pod was first created: a pod that came back keeps that instant (``names.FIRST_CREATED``)."""
     created = pod.metadata.creation_timestamp or datetime.max.replace(tzinfo=UTC)

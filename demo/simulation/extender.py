@@ -27,6 +27,8 @@ from extender.pending.requeue import Requeue
 from extender.state.cluster_state import ClusterState
 from extender.verbs.filter import Filter
 from extender.verbs.prioritize import Prioritize
+from extender.verdict_lease import EVERY as RENEWS_VERDICTS_EVERY
+from extender.verdict_lease import VerdictLease
 from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
 
 SCHEDULER = "gpu-scheduler_"
@@ -66,12 +68,22 @@ class Extender(Part):
         kubelet_rejections = KubeletRejections(
             state, self.clock, events.warning, Metrics(CollectorRegistry()), leads=leads
         )
+        verdict_lease = VerdictLease(
+            self.kube,
+            state,
+            self.clock,
+            namespace=names.NAMESPACE,
+            holder=f"{names.EXTENDER}{self.lives}",
+            leads=leads,
+            unready_reason=self.unready_reason,
+        )
         self._awaits_answer = state.awaits_answer
         self.follow(*following.reflectors)
         self.every(RESOLVES_EVERY, assumed_binds.reconcile, first=RESOLVES_EVERY)
         self.every(REQUEUES_EVERY, requeue.reconcile, first=REQUEUES_EVERY)
         self.every(EXPLAINS_EVERY, explain.reconcile, first=EXPLAINS_EVERY)
         self.every(REJECTIONS_EVERY, kubelet_rejections.reconcile, first=REJECTIONS_EVERY)
+        self.every(RENEWS_VERDICTS_EVERY, verdict_lease.reconcile, first=1.0, is_sign_of_life=True)
         self.every(1.0, events.flush, first=1.0)
 
     # --- the verbs, over the wire ----------------------------------------------------------------------

@@ -39,7 +39,13 @@ from cluster.kube.resources import PODS
 from cluster.objects.assignment import devices_of
 from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
-from extender.binding.bind_decision import AwaitsKubeletError, BindDecisions, BindError, Decision
+from extender.binding.bind_decision import (
+    AwaitsKubeletError,
+    BindDecisions,
+    BindError,
+    Decision,
+    NotNowError,
+)
 from extender.binding.bind_outcome import bind_outcome
 from extender.binding.binding_post import BindingPost
 from extender.binding.keyed_lock import KeyedLock
@@ -57,6 +63,7 @@ PATIENCE: Final = 2.0
 
 BOUND: Final = ExtenderBindingResult()
 UNDER_WAY: Final = f"{names.NOT_NOW} An earlier bind of the pod has no answer yet."
+TOO_MANY: Final = f"{names.NOT_NOW} As many binds are under way as this extender works on at one time."
 
 
 class Bind:
@@ -88,7 +95,7 @@ class Bind:
         try:
             assumed = self._bind_locked(arguments, until)
         except BindError as error:
-            result = ExtenderBindingResult(error=str(error))
+            result = self._refusal(arguments, error)
             self._state.soft.release(arguments.pod_uid)
             self._state.bind_queue.notify(arguments.node)
         log.info(
@@ -101,11 +108,21 @@ class Bind:
         )
         return result
 
+    def refuse(self, arguments: ExtenderBindingArgs) -> ExtenderBindingResult:
+        """The answer to a bind for which there is no thread left: nothing is read or decided."""
+        return self._refusal(arguments, NotNowError(TOO_MANY))
+
+    def _refusal(self, arguments: ExtenderBindingArgs, error: BindError) -> ExtenderBindingResult:
+        pod = self._state.newest(arguments.pod_uid)
+        if pod and pod.metadata.annotation(names.HOLD):
+            self._state.hold_verdicts.note(arguments.pod_uid, error.verdict)
+        return ExtenderBindingResult(error=str(error))
+
     def _bind_locked(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
         """As ``_bind``, while holding the pod's lock."""
         with self._keyed_lock.held(arguments.pod_uid, until - self._clock.monotonic()) as is_held:
             if not is_held:
-                raise BindError(UNDER_WAY)
+                raise NotNowError(UNDER_WAY)
             return self._bind_in_turn(arguments, until)
 
     def _bind_in_turn(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
@@ -144,7 +161,7 @@ class Bind:
             if self._has_bound(self._read(arguments, until), arguments.node):
                 return None
             if earlier is None or earlier.node != arguments.node:
-                raise BindError(
+                raise NotNowError(
                     f"{names.NOT_NOW} An earlier bind of the pod to node {holds.node} is not resolved yet."
                 )
             return self._decisions.renew(earlier)
@@ -172,7 +189,7 @@ class Bind:
             self._decisions.take_back(arguments.pod_uid)
             if not is_last and self._decisions.rests_on(decision.pod, pod):
                 return self._decisions.make(pod, arguments.node, counts_from=decision.made_at)
-        raise BindError(
+        raise NotNowError(
             f"{names.NOT_NOW} The pod has changed since it was filtered; it is decided again."
         ) from conflict
 
@@ -197,7 +214,7 @@ class Bind:
             self._decisions.take_back(arguments.pod_uid)
             raise BindError("The pod is gone.") from error
         except ApiError as error:
-            raise BindError(f"{names.NOT_NOW} The pod cannot be read from the API server.") from error
+            raise NotNowError(f"{names.NOT_NOW} The pod cannot be read from the API server.") from error
         if pod.metadata.uid != arguments.pod_uid:
             self._decisions.take_back(arguments.pod_uid)
             raise BindError("The pod is gone; another one has its name.")

@@ -11,8 +11,9 @@ from cluster import names
 from cluster.decide.ledger import AssumedBind, NodeView
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.placement import NoPlaceError, choose
-from cluster.decide.predicates import AGENT, ON_HOLD, rejection
+from cluster.decide.predicates import AGENT, HELD_NOT_FREE, ON_HOLD, rejection
 from cluster.objects.assignment import devices_of, encode_assignment
+from cluster.objects.hold_verdicts import NOT_FREE, NOT_NOW, REFUSED, HoldVerdict
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from cluster.process.clock import Clock
@@ -25,10 +26,19 @@ NOT_LEADING: Final = (
 
 
 class BindError(Exception):
-    """The pod is not bound; the text says why, and is the same each time for the same reason.
+    """The pod is not bound; the text says why, and is the same each time for the same reason."""
 
-    It begins with ``names.NOT_NOW`` if the node is not to blame: the reclaimer reads that on the pod.
-    """
+    def __init__(self, message: str, verdict: HoldVerdict = REFUSED) -> None:
+        """Args: verdict: what it means for a pod with a hold."""
+        super().__init__(message)
+        self.verdict = verdict
+
+
+class NotNowError(BindError):
+    """No node is to blame; the text begins with ``names.NOT_NOW``."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, NOT_NOW)
 
 
 class AwaitsKubeletError(BindError):
@@ -86,7 +96,8 @@ class BindDecisions:
             ((view, agent),) = self._state.snapshot((node,))
             reason = rejection(request, view, agent) or self._state.plan_rejection(pod, request)(node)
             if reason:
-                raise BindError(f"The pod no longer fits on node {node}: {reason}.")
+                verdict = NOT_FREE if reason.code == HELD_NOT_FREE.code else REFUSED
+                raise BindError(f"The pod no longer fits on node {node}: {reason}.", verdict)
             if request.demand and self._state.awaits_answer(node):
                 raise AwaitsKubeletError(node)
             try:

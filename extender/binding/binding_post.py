@@ -20,7 +20,7 @@ from cluster.kube.errors import (
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
 from cluster.process.clock import Clock
-from extender.binding.bind_decision import NOT_LEADING, BindDecisions, BindError, Decision
+from extender.binding.bind_decision import NOT_LEADING, BindDecisions, BindError, Decision, NotNowError
 from extender.leadership import Leads
 
 DEADLINE: Final = 2.0
@@ -73,17 +73,17 @@ class BindingPost:
             raise
         except ClientError as error:
             self._decisions.not_posted(decision)
-            begin = f"{names.NOT_NOW} " if isinstance(error, NOT_THE_NODES_FAULT) else ""
-            raise BindError(
-                f"{begin}The API server refused the Binding ({error.code} {error.reason})."
-            ) from error
+            message = f"The API server refused the Binding ({error.code} {error.reason})."
+            if isinstance(error, NOT_THE_NODES_FAULT):
+                raise NotNowError(f"{names.NOT_NOW} {message}") from error
+            raise BindError(message) from error
         except Unsent as error:
             self._decisions.not_posted(decision)
-            raise BindError(
+            raise NotNowError(
                 f"{names.NOT_NOW} The API server could not be reached in time; the pod is decided again."
             ) from error
         except ApiError as error:
-            raise BindError(
+            raise NotNowError(
                 f"{names.NOT_NOW} The API server has not said whether the pod is bound;"
                 " the same bind is tried again."
             ) from error
@@ -95,9 +95,9 @@ class BindingPost:
             BindError: it may not be posted.
         """
         if not self._leads():
-            raise BindError(NOT_LEADING)
+            raise NotNowError(NOT_LEADING)
         now = self._clock.monotonic()
         left = min(DEADLINE - (now - decision.made_at), until - now)
         if left < CONNECTING:
-            raise BindError(f"{names.NOT_NOW} The decision was too old to be written; it is made again.")
+            raise NotNowError(f"{names.NOT_NOW} The decision was too old to be written; it is made again.")
         return left

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
-from cluster import names
 from cluster.objects.quantity import QuantityError
 from cluster.process.clock import Clock
 from cluster.process.probes import PATHS, Probes
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
 
 JSON: Final = "application/json"
 BIND: Final = "/bind"
-TOO_MANY: Final = ExtenderBindingResult(
-    error=f"{names.NOT_NOW} As many binds are under way as this extender works on at one time."
-)
 WITH_ERROR: Final = ("/filter", BIND)
 """Verbs that can return a message: ``Error`` of ExtenderFilterResult and ExtenderBindingResult."""
 
@@ -60,6 +56,8 @@ class Verbs:
     prioritize: Callable[[ExtenderArgs], list[HostPriority] | LoggedAnswer]
     preempt: Callable[[ExtenderPreemptionArgs], ExtenderPreemptionResult]
     bind: Callable[[ExtenderBindingArgs], ExtenderBindingResult]
+    refuse_bind: Callable[[ExtenderBindingArgs], ExtenderBindingResult]
+    """Answers a bind at once, while as many as may be are under way."""
 
 
 class _RefusedError(Exception):
@@ -218,7 +216,7 @@ def create_app(
             "/preempt": (msgspec.json.Decoder(ExtenderPreemptionArgs), verbs.preempt),
             BIND: (
                 msgspec.json.Decoder(ExtenderBindingArgs),
-                _limited(verbs.bind, metrics, binds_at_once),
+                _limited(verbs, metrics, binds_at_once),
             ),
         },
         unready_reason,
@@ -247,7 +245,7 @@ def with_probes(verbs: "WSGIApplication", probes: Probes) -> "WSGIApplication":
 
 
 def _limited(
-    bind: Callable[[ExtenderBindingArgs], ExtenderBindingResult], metrics: Metrics, at_once: int
+    verbs: Verbs, metrics: Metrics, at_once: int
 ) -> Callable[[ExtenderBindingArgs], ExtenderBindingResult]:
     """Count binds, and limit how many of the server's threads they take.
 
@@ -257,12 +255,13 @@ def _limited(
     threads = threading.BoundedSemaphore(at_once)
 
     def limited(arguments: ExtenderBindingArgs) -> ExtenderBindingResult:
-        result = TOO_MANY
         if threads.acquire(blocking=False):
             try:
-                result = bind(arguments)
+                result = verbs.bind(arguments)
             finally:
                 threads.release()
+        else:
+            result = verbs.refuse_bind(arguments)
         metrics.binds.labels(outcome="refused" if result.error else "bound").inc()
         return result
 

@@ -13,7 +13,7 @@ from cluster import names
 from cluster.cache import BookedNodes, BookingPlans, ClusterCache, NodeSnapshot
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState
-from cluster.decide.ledger.resource_versions import version_is_older
+from cluster.decide.ledger.resource_versions import is_older, version_is_older
 from cluster.decide.placement import NoPlaceError, choose
 from cluster.decide.predicates import BOOKED_BY_OTHERS, rejection
 from cluster.decide.protection import never_evicted_reason
@@ -34,6 +34,7 @@ from cluster.objects.quantity import QuantityError
 from cluster.process.clock import Clock
 from extender.state.bind_queue import BindQueue
 from extender.state.equivalence_cache import EquivalenceCache
+from extender.state.hold_verdicts import HoldVerdicts
 from extender.state.node_sets import NodeSets
 from extender.state.soft_reservations import SECONDS, SoftReservations
 from extender.state.verb_priority import VerbPriority
@@ -103,6 +104,8 @@ class ClusterState(ClusterCache):
         """Rejections of kubelets that have not been reported yet."""
         self.soft = SoftReservations(clock)
         """Devices that pods whose bind has not arrived yet are about to get."""
+        self.hold_verdicts = HoldVerdicts(clock)
+        """What was last said of pods with a hold."""
         self.bind_queue = BindQueue(clock)
         """Binds that wait for the kubelet of their node."""
         self._seen: OrderedDict[str, Pod] = OrderedDict()
@@ -283,6 +286,14 @@ class ClusterState(ClusterCache):
         """The pod as filter saw it last; None if it never did, for example before a restart."""
         with self._lock:
             return self._seen.get(uid)
+
+    def newest(self, uid: str) -> Pod | None:
+        """A pod that waits for us, as our watch has it or as filter saw it: ours may lag; None for others."""
+        with self._lock:
+            seen, known = self._seen.get(uid), self.waiting.get(uid)
+        if seen is None or known is None:
+            return seen or known
+        return seen if is_older(known.metadata, seen.metadata) else known
 
     def drop_remembered(self, uid: str) -> None:
         """The pod is gone or bound: drop what filter saw and answered."""

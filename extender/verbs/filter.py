@@ -5,10 +5,11 @@ from typing import Final
 
 import msgspec
 
-from cluster.decide.predicates import BOOKED_BY_OTHERS, RESERVED, elsewhere
+from cluster.decide.predicates import BOOKED_BY_OTHERS, HELD_NOT_FREE, RESERVED, elsewhere
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
 from cluster.objects.hold import Hold
+from cluster.objects.hold_verdicts import ACCEPTED, NOT_FREE, REFUSED, HoldVerdict
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from extender.state.cluster_state import ClusterState, NodeRejection, Rejection
@@ -46,6 +47,7 @@ class Filter:
         if request.hold:
             answer = self._with_hold(pod, request, request.hold, names)
         else:
+            self._state.hold_verdicts.drop(request.uid)
             answer, soft_reserved = self._sorted(pod, request, names)
         is_booked_by_others = BOOKED_BY_OTHERS.code in answer.reasons
         # A node that is left out for a moment has not rejected the pod.
@@ -69,6 +71,7 @@ class Filter:
         if there in verdicts:
             reason = self._state.evaluate(request, there)
             verdicts[there] = reason or self._state.plan_rejection(pod, request)(there)
+            self._state.hold_verdicts.note(request.uid, _hold_verdict(verdicts[there]))
         return uncached_answer(verdicts)
 
     def _sorted(self, pod: Pod, request: GpuRequest, names: tuple[str, ...]) -> tuple[Answer, frozenset[str]]:
@@ -100,6 +103,12 @@ class Filter:
             if name in reserved and not self._state.fits_beside(request, name, reserved[name])
         ]
         return soft_reserved if len(soft_reserved) < len(fits) else []
+
+
+def _hold_verdict(reason: Reason | None) -> HoldVerdict:
+    if reason is None:
+        return ACCEPTED
+    return NOT_FREE if reason.code == HELD_NOT_FREE.code else REFUSED
 
 
 def _denied(

@@ -58,7 +58,9 @@ def _no_victims(arguments: ExtenderPreemptionArgs) -> ExtenderPreemptionResult:
 
 
 def _app(verb: "Callable[[ExtenderArgs], ExtenderFilterResult | LoggedAnswer]") -> App:
-    verbs = Verbs(filter=verb, prioritize=_no_scores, preempt=_no_victims, bind=_no_bind)
+    verbs = Verbs(
+        filter=verb, prioritize=_no_scores, preempt=_no_victims, bind=_no_bind, refuse_bind=_no_bind
+    )
     return create_app(
         verbs,
         lambda: None,

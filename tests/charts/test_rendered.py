@@ -178,6 +178,7 @@ def test_the_conditions_of_the_webhook_are_those_of_their_file(render: Render) -
         ("Role", names.CONTROLLER, "secrets", names.WEBHOOK_KEYS),
         ("Role", names.BOOKING_SERVER, "leases", names.MIRROR_LEASE),
         ("Role", names.SCHEDULER_LEASE, "leases", names.SCHEDULER_LEASE),
+        ("Role", names.EXTENDER, "leases", names.VERDICT_LEASE),
     ],
 )
 def test_rights_to_single_objects_name_the_object_but_for_creating_it(
@@ -187,7 +188,8 @@ def test_rights_to_single_objects_name_the_object_but_for_creating_it(
     named = name if isinstance(name, list) else [name]
     assert found
     assert all(
-        rule.get("resourceNames") == named or rule["verbs"] in (["create"], ["list", "watch"])
+        rule.get("resourceNames") == named
+        or rule["verbs"] in (["create"], ["list", "watch"], ["get", "list", "watch"])
         for rule in found
     )
 
@@ -325,7 +327,7 @@ def test_for_the_clusters_own_scheduler_there_is_a_service_and_no_scheduler_of_o
         for rule in rules(documents, "Role", names.EXTENDER)
         if "leases" in rule["resources"] and "resourceNames" in rule
     ]
-    assert named == [[names.EXTENDER_LEASE]]
+    assert named == [[names.EXTENDER_LEASE, names.VERDICT_LEASE]]
 
 
 def test_the_configuration_of_the_clusters_own_scheduler_is_the_documented_one(render: Render) -> None:

@@ -67,7 +67,7 @@ def test_everything_that_runs_beside_the_verbs_has_its_thread(tmp_path: Path) ->
     assert {thread.name for thread in process._threads} >= {
         *("bookings", "leases", "namespaces", "nodes", "pods"),
         *("assumed-binds", "clock-check", "events"),
-        *("kubelet-rejections", "pending-reasons", "requeue"),
+        *("kubelet-rejections", "pending-reasons", "requeue", "verdicts"),
     }
     process.end("the test is over")
     process.run()

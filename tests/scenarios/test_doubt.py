@@ -209,6 +209,32 @@ def test_an_extender_without_events_of_one_kind_for_minutes_binds_no_pod(kind: s
     settled(world)
 
 
+@pytest.mark.parametrize("trouble", ["hangs", "is dead", "is behind", "cannot reach the API server"])
+def test_an_extender_in_trouble_costs_no_second_victim_and_bars_no_node(trouble: str, world: World) -> None:
+    bobs = fill(world)
+    world.alice.book()
+    world.alice.create(a_pod("alice-1"))
+    world.until(lambda: is_kept(world, "alice-1"), "a GPU is kept")
+    if trouble == "hangs":
+        world.pause("extender", 45.0)
+    elif trouble == "is dead":
+        world.kill("extender", back_after=45.0)
+    elif trouble == "is behind":
+        world.lag("extender", 45.0, kind="pods")
+    else:
+        world.cut("extender")
+    for _ in range(45):
+        world.run(1)
+        pod = world.pod("alice-1")
+        assert pod
+        assert not pod.metadata.annotation(names.BARRED)
+    world.cut("extender", cut=False)
+    world.lag("extender", 0.0, kind="pods")
+    served(world, "alice-1")
+    settled(world)
+    assert len(left(world, bobs)) == 1
+
+
 def test_nothing_is_booked_or_ended_while_the_database_cannot_be_used(world: World) -> None:
     _, hers = booked(world)
     until_the_end(world, but=70)

@@ -4,7 +4,8 @@ The pods that end are those that were covered at the last instant before the end
 make such pods evictable. The same decision says whether they come back: settings that change later apply to
 later bookings. Nothing is decided or ended while the Booking objects may be outdated: their mirror must have
 renewed its Lease within a minute, and the Booking itself is read from the API server before a pod is ended.
-Nor is anything decided before our watch of pods has shown that a covered pod is on a node.
+Nor is anything decided before our watch of pods has shown that a covered pod is on a node. What refuses the
+end of a pod is told on the pod, and it is tried again after growing pauses.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,12 +19,14 @@ from booking.eviction.past_coverage import covered_at
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.ending import end_action
+from booking.reclaimer.ending.refused_evictions import RefusedEvictions
 from booking.reclaimer.evictions.comeback import AS_IT_WAS, is_owned
+from booking.reclaimer.evictions.refusals import is_overload
 from booking.reclaimer.evictor import EvictionCause, TooLateError
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.adoption import is_new
-from cluster.kube.errors import ApiError, Conflict, NotFound
+from cluster.kube.errors import ApiError, Conflict, NotFound, StatusError
 from cluster.kube.resources import BOOKINGS, PODS
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod, is_live
@@ -146,6 +149,7 @@ class Ending:
         self._kube = context.kube
         self._terms = terms
         self._recent_requests = RecentRequests(context.clock)
+        self._refused = RefusedEvictions(context)
         self._checked: set[str] = set()
         """Names of the bookings already handled in the current round over all of them."""
         self._until = 0.0
@@ -158,6 +162,7 @@ class Ending:
         """
         if not is_mirror_fresh(snapshot):
             return
+        self._refused.forget_all_but(snapshot.pods)
         leaving: dict[str, list[Pod]] = {}
         for booking, pod in to_end(snapshot):
             leaving.setdefault(booking.name, []).append(pod)
@@ -181,9 +186,12 @@ class Ending:
     def _reconcile_booking(self, booking: Booking, leaving: list[Pod]) -> None:
         if booking.status.ending is None:
             self._guarded(booking, partial(self._decide, booking))
-        pods = [pod for pod in leaving if self._recent_requests.is_due(("end", pod.metadata.uid))]
+        pods = [pod for pod in leaving if self._is_due(pod.metadata.uid)]
         if pods:
             self._guarded(booking, partial(self._end, booking, pods))
+
+    def _is_due(self, uid: str) -> bool:
+        return not self._refused.is_pausing(uid) and self._recent_requests.is_due(("end", uid))
 
     def _guarded(self, booking: Booking, step: Callable[[], None]) -> None:
         try:
@@ -250,6 +258,11 @@ class Ending:
         except TooLateError as error:
             log.info("a pod is not ended after all", pod=pod.key, reason=str(error))
             return
+        except StatusError as error:
+            if error.request.verb != "GET" and not is_overload(error):
+                begin = f"{end_action.over(booking)} It must go, but"
+                self._refused.note_error(pod, error, begin=begin)
+            raise
         self._context.metrics.terminations.labels("ended").inc()
         log.info("a pod ends with its booking", pod=pod.key, uid=pod.metadata.uid, booking=booking.name)
 

@@ -7,7 +7,7 @@ the eviction is told on the pod, and it is tried again after growing pauses; bud
 booking.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -16,13 +16,13 @@ import structlog
 
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.context import ReclaimerContext
+from booking.reclaimer.ending.refused_evictions import RefusedEvictions
 from booking.reclaimer.evictions.comeback import on_eviction
-from booking.reclaimer.evictions.refusals import Blocker, blocker_of, is_overload, protected_by, sentence
+from booking.reclaimer.evictions.refusals import is_overload, protected_by, sentence
 from booking.reclaimer.evictor import EvictionCause, ProtectedError, TooLateError
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
-from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.decide.protection import never_evicted_reason
 from cluster.kube.errors import ApiError, StatusError
 from cluster.objects.evict_orders import EvictOrder, order_of
@@ -30,10 +30,7 @@ from cluster.objects.pods import Pod, is_live
 
 log = structlog.get_logger(__name__)
 
-AGAIN_AFTER: Final = 1.0
-"""Seconds before a refused eviction is tried again, the first time; then twice as long as before."""
-AGAIN_AT_MOST: Final = 60.0
-"""Seconds between two attempts at most."""
+_BEGIN: Final = "An administrator has ordered this pod to go, but"
 
 
 def ordered_to_go(snapshot: Snapshot) -> list[tuple[Pod, EvictOrder]]:
@@ -55,16 +52,6 @@ def _is_node_known(pod: Pod, snapshot: Snapshot) -> bool:
     return node_snapshot is not None and node_snapshot[1] != "unresponsive"
 
 
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """An eviction that was refused."""
-
-    until: float
-    """When it is tried again, monotonic."""
-    times: int
-    blocker: Blocker
-
-
 class Orders:
     """Carries out the orders. Not thread-safe."""
 
@@ -74,22 +61,20 @@ class Orders:
         seconds = terms.budget_override_seconds
         self._limit = None if seconds is None else timedelta(seconds=seconds)
         self._recent_requests = RecentRequests(context.clock)
-        self._refused: dict[str, _Refused] = {}
+        self._refused = RefusedEvictions(context)
 
     def reconcile(self, snapshot: Snapshot) -> None:
         """Take one step for each order; a step that fails is tried again in the next pass."""
-        self._refused = {uid: one for uid, one in self._refused.items() if uid in snapshot.pods}
-        now = self._context.clock.monotonic()
+        self._refused.forget_all_but(snapshot.pods)
         for pod, order in ordered_to_go(snapshot):
-            before = self._refused.get(pod.metadata.uid)
-            is_pausing = before is not None and now < before.until
-            if not is_pausing and self._recent_requests.is_due(pod.metadata.uid):
+            uid = pod.metadata.uid
+            if not self._refused.is_pausing(uid) and self._recent_requests.is_due(uid):
                 try:
                     self._evict(pod, order)
                 except StatusError as error:
                     self._context.failures.note("order to evict", pod.key, error)
                     if not is_overload(error):
-                        self._is_refused(pod, blocker_of(error))
+                        self._refused.note_error(pod, error, begin=_BEGIN)
                 except ApiError as error:
                     self._context.failures.note("order to evict", pod.key, error)
 
@@ -110,7 +95,7 @@ class Orders:
             except ProtectedError as error:
                 blocker = protected_by(error.budgets, pod.metadata.namespace)
                 if self._limit is None or self._context.clock.now() < order.at + self._limit:
-                    self._is_refused(pod, blocker)
+                    self._refused.note(pod, blocker, begin=_BEGIN)
                     return
                 evict(replace(why, overrides_budget=True))
                 self._context.metrics.budgets_overridden.inc()
@@ -120,17 +105,6 @@ class Orders:
             log.info("an order to evict is not carried out now", pod=pod.key, reason=str(error))
             return
         self._context.metrics.terminations.labels("evicted").inc()
-
-    def _is_refused(self, pod: Pod, blocker: Blocker) -> None:
-        """Pause before the next attempt, and tell the pod what is in the way."""
-        uid, now = pod.metadata.uid, self._context.clock.monotonic()
-        before = self._refused.get(uid)
-        times = before.times + 1 if before else 1
-        pause = exponential_backoff(times, first=AGAIN_AFTER, longest=AGAIN_AT_MOST)
-        self._refused[uid] = _Refused(now + pause, times, blocker)
-        if before is None or before.blocker != blocker:
-            message = f"An administrator has ordered this pod to go, but {blocker.why.rstrip('.')}."
-            self._context.write_event(pod, names.EVICTIONS_BLOCKED, message)
 
     def _is_still_ordered(self, uid: str) -> bool:
         begun = self._context.clock.monotonic()

@@ -22,6 +22,7 @@ from booking.reclaimer.evictions.comeback import (
     reason_in,
 )
 from booking.reclaimer.evictions.comeback_cache import ComebackCache
+from booking.reclaimer.evictions.refusals import is_overload
 from booking.reclaimer.evictions.replacement_pod import replacement_pod
 from cluster import names
 from cluster.kube.backoff import Random
@@ -31,7 +32,6 @@ from cluster.kube.errors import (
     Forbidden,
     NotFound,
     StatusError,
-    TooManyRequests,
     Unreachable,
 )
 from cluster.kube.resources import PodTemplate
@@ -282,8 +282,10 @@ class Comebacks:
 
     def _refused(self, uid: str, error: ApiError) -> None:
         self._pauses.begin(uid)
-        may_pass = isinstance(error, Conflict | TooManyRequests)
-        if not isinstance(error, StatusError) or (may_pass and self._pauses.refusals(uid) < REPORTED_AFTER):
+        if not isinstance(error, StatusError):
+            return
+        may_pass = isinstance(error, Conflict) or is_overload(error)
+        if may_pass and self._pauses.refusals(uid) < REPORTED_AFTER:
             return
         template = self.seen.template(uid)
         if template and self._pauses.should_report(uid, error.message):

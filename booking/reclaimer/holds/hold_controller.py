@@ -281,7 +281,7 @@ class HoldController:
             return
         if status.victims:
             self._evict_victims(pod, hold, status.victims, timer, snapshot=snapshot, read=read)
-        elif status.complete and could_bind(pod, snapshot) and not self._is_excused(pod, timer):
+        elif status.complete and could_bind(pod, snapshot) and not self._is_excused(pod, snapshot, timer):
             self._expect_bind(pod, hold, timer)
         else:
             timer.complete = None
@@ -363,13 +363,13 @@ class HoldController:
             log.warning("a booked pod was not bound to its kept devices in time", pod=pod.key, node=hold.node)
             self._context.write_event(pod, names.NODE_BARRED, _barred(pod, hold))
 
-    def _is_excused(self, pod: Pod, timer: _Timer) -> bool:
+    def _is_excused(self, pod: Pod, snapshot: Snapshot, timer: _Timer) -> bool:
         """Whether the extender cannot bind the pod now for a reason that lies in no node.
 
         That counts for ``BEHIND_AT_MOST`` seconds at a time.
         """
         now = self._clock.monotonic()
-        if not is_behind(pod):
+        if not is_behind(pod, snapshot):
             timer.behind = None
         elif timer.behind is None:
             timer.behind = now

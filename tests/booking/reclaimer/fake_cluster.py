@@ -33,6 +33,7 @@ from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.bookings import Booking
 from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.hold import Hold, encode_hold, hold_of
+from cluster.objects.hold_verdicts import HoldVerdict, encode_verdicts
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 from tests.fakes.objects import EPOCH, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
@@ -137,6 +138,8 @@ class FakeCluster:
         self.terms = terms or EvictionSettings()
         self._nodes: list[str] = []
         self._mirrored = True
+        self.verdicts: dict[str, HoldVerdict] | None = {}
+        """What the extender says of pods with a hold, by their uids; None: it does not renew its Lease."""
         self.restart()
         self.renew()
 
@@ -234,10 +237,13 @@ class FakeCluster:
             self.renew_lease(lease.metadata.name)
         if self._mirrored:
             self.renew_lease(names.MIRROR_LEASE)
+        if self.verdicts is not None:
+            text = encode_verdicts(self.verdicts)
+            self.renew_lease(names.VERDICT_LEASE, {names.HOLD_VERDICTS: text} if text else {})
 
-    def renew_lease(self, name: str) -> None:
+    def renew_lease(self, name: str, annotations: Mapping[str, str] | None = None) -> None:
         """The holder of this Lease is alive."""
-        meta = {"name": name, "namespace": names.NAMESPACE}
+        meta = {"name": name, "namespace": names.NAMESPACE, "annotations": annotations or {}}
         renewed = self.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         self.kube.put(LEASES, {"metadata": meta, "spec": {"renewTime": renewed}})
 

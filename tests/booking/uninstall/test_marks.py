@@ -106,6 +106,7 @@ def test_a_node_that_never_had_an_agent_is_left_as_it_is() -> None:
         (names.CONTROLLER_LEASE, True, True),
         (names.SCHEDULER_LEASE, True, True),
         (names.EXTENDER_LEASE, True, True),
+        (names.VERDICT_LEASE, True, True),
         (names.node_lease("n0"), True, True),
         (names.MIRROR_LEASE, True, False),
         (names.MIRROR_LEASE, False, True),

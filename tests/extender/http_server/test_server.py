@@ -14,7 +14,8 @@ from werkzeug.test import Client, TestResponse
 
 from cluster import names
 from cluster.kube.resources import PODS
-from extender.http_server.server import TOO_MANY, Verbs, create_app
+from extender.binding.bind import TOO_MANY
+from extender.http_server.server import Verbs, create_app
 from extender.metrics import Metrics
 from extender.state.cluster_state import Readiness
 from extender.verbs.prioritize import Prioritize
@@ -48,6 +49,7 @@ class Served:
             "prioritize": Prioritize(self.cluster.state, self.cluster.clock).answer_logged,
             "preempt": self.cluster.preempt,
             "bind": self.cluster.bind,
+            "refuse_bind": self.cluster.bind.refuse,
             **verbs,
         }
         self.answering = 0
@@ -317,5 +319,5 @@ def test_binds_take_a_bounded_number_of_threads_and_further_ones_are_refused_at_
 
     served = Served(bind=bind)
     assert served.post("/bind", captured("bind")).get_json()["Error"] == ""
-    assert inner[1] == TOO_MANY.error
+    assert inner[1] == TOO_MANY
     assert served.post("/bind", captured("bind")).get_json()["Error"] == ""

@@ -31,6 +31,7 @@ ALLOWED = {
         ("list", "leases.coordination.k8s.io", US),
         ("patch", "csistoragecapacities.storage.k8s.io", US),
         ("update", f"leases.coordination.k8s.io={names.SCHEDULER_LEASE}", US),
+        ("patch", f"leases.coordination.k8s.io={names.VERDICT_LEASE}", US),
     ],
     names.BOOKING_SERVER: [
         ("create", "tokenreviews.authentication.k8s.io", ""),

@@ -7,7 +7,7 @@ import pytest
 from booking.reclaimer.ending.booking_ends import MIRROR_STALE_AFTER
 from booking.reclaimer.evictor import DECIDED_WITHIN
 from cluster import names
-from cluster.kube.errors import Request, Unreachable
+from cluster.kube.errors import Refusal, Request, Unreachable, refused
 from cluster.kube.resources import BOOKINGS
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH, a_pod
@@ -244,3 +244,33 @@ def test_an_end_that_took_long_to_prepare_is_checked_again_and_carried_out(clust
     cluster.evictor.meanwhile = lambda: cluster.clock.advance(DECIDED_WITHIN + 0.1)
     cluster.reconcile()
     assert cluster.ended() == ["a"]
+
+
+@pytest.mark.parametrize("code", [403, 409, 429])
+def test_an_end_that_is_refused_is_tried_less_and_less_often_and_told_once(
+    cluster: FakeCluster, code: int
+) -> None:
+    denied = Refusal(code=code, message="it is migrated")
+    cluster.evictor.failing += [refused(Request("DELETE", "/"), denied)] * 99
+    cluster.after(3600)
+    for _ in range(180):
+        cluster.after(1)
+    assert 99 - len(cluster.evictor.failing) < 12
+    blocked = [message for _, reason, message in cluster.events if reason == names.EVICTIONS_BLOCKED]
+    assert ["b-1" in message and "it is migrated" in message for message in blocked] == [True]
+    cluster.evictor.failing.clear()
+    cluster.after(60)
+    assert cluster.ended() == ["a"]
+
+
+@pytest.mark.parametrize(("code", "is_status"), [(409, True), (429, False)])
+def test_a_race_or_an_overloaded_api_server_is_not_told(
+    cluster: FakeCluster, code: int, *, is_status: bool
+) -> None:
+    denied = Refusal(code=code, message="busy", is_status=is_status)
+    cluster.evictor.failing += [refused(Request("DELETE", "/"), denied)] * 2
+    cluster.after(3600)
+    for _ in range(6):
+        cluster.after(1)
+    assert cluster.ended() == ["a"]
+    assert names.EVICTIONS_BLOCKED not in cluster.reasons("a")

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from booking.reclaimer.evictions.comebacks import ADVANCED_FOR, NEED_NOT_GO, REPORTED_AFTER
 from cluster import names
-from cluster.kube.errors import ApiError, Malformed, Request, Unreachable
+from cluster.kube.errors import ApiError, Malformed, Refusal, Request, Unreachable, refused
 from cluster.kube.resources import PODS, WHOLE_PODS
 from tests.booking.reclaimer.evictions.comeback_rounds import (
     CREATE,
@@ -208,6 +208,7 @@ class Step:
     STAYS: Final[dict[str, Any]] = {"victim": {}, "template": {}}
 
 
+OVERLOADED: Final = refused(Request("POST", "pods"), Refusal(429, message="not today", is_status=False))
 REPORTED: Final = [(names.COMEBACK_REFUSED, "The pod cannot come back yet, and is tried again: not today")]
 
 
@@ -217,10 +218,18 @@ REPORTED: Final = [(names.COMEBACK_REFUSED, "The pod cannot come back yet, and i
         (error(403), REPORTED),
         (error(422), REPORTED),
         (error(500), REPORTED),
-        (error(429), []),
+        (error(429), REPORTED),
+        (OVERLOADED, []),
         (Malformed(Request("POST", "pods"), "no JSON"), []),
     ],
-    ids=["forbidden", "invalid", "server error", "overloaded", "an answer that cannot be read"],
+    ids=[
+        "forbidden",
+        "invalid",
+        "server error",
+        "a webhook's 429",
+        "overloaded",
+        "an answer that cannot be read",
+    ],
 )
 def test_a_refused_creation_is_retried_after_a_pause_and_its_owner_reads_why(
     round_: Round, failure: ApiError, events: list[tuple[str, str]]
@@ -241,13 +250,13 @@ def test_a_refused_creation_is_retried_after_a_pause_and_its_owner_reads_why(
     )
 
 
-@pytest.mark.parametrize("code", [409, 429])
-def test_a_refusal_that_may_pass_is_reported_when_it_does_not(round_: Round, code: int) -> None:
+@pytest.mark.parametrize("failure", [error(409), OVERLOADED], ids=["conflict", "overloaded"])
+def test_a_refusal_that_may_pass_is_reported_when_it_does_not(round_: Round, failure: ApiError) -> None:
     round_.template(due=True)
     round_.sync()
     for _ in range(REPORTED_AFTER):
         assert round_.recorder.events == []
-        round_.kube.fail("POST", error(code))
+        round_.kube.fail("POST", failure)
         round_.reconcile()
         round_.clock.advance(30)
     assert [(reason, message) for _, reason, message in round_.recorder.events] == REPORTED
