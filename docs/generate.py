@@ -30,7 +30,11 @@ DOCUMENTS: Final = tuple(
     ROOT / name
     for name in (
         "ARCHITECTURE.md",
-        "docs/operations.md",
+        "docs/operations/events.md",
+        "docs/operations/metrics.md",
+        "docs/operations/names.md",
+        "docs/operations/problems.md",
+        "docs/operations/settings.md",
         "docs/extender.md",
         "docs/reclaiming.md",
         "docs/rules.md",

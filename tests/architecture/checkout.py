@@ -12,6 +12,7 @@ PARTS: Final = ("booking", "cluster", "deviceplugin", "extender")
 SHIPPED: Final = (*PARTS, "demo")
 PACKAGES: Final = (*SHIPPED, "devcluster")
 GENERATED: Final = "kubeletapi"
+MANUAL: Final = ROOT / "docs" / "operations"
 
 
 def tracked(*suffixes: str) -> list[Path]:
@@ -45,6 +46,11 @@ def texts() -> Iterator[tuple[str, str]]:
 def name_of(path: Path) -> str:
     """A file as people name it: its path from the root of the checkout."""
     return str(path.relative_to(ROOT))
+
+
+def manual() -> str:
+    """The text of all pages of docs/operations."""
+    return "\n".join(path.read_text() for path in sorted(MANUAL.glob("*.md")))
 
 
 @cache

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tests.architecture.checkout import MANUAL, name_of
+
 DOCUMENTS: Final = (
     "README.md",
     "CONTRIBUTING.md",
     "ARCHITECTURE.md",
-    "docs/operations.md",
     "docs/extender.md",
     "docs/performance.md",
     "docs/reclaiming.md",
@@ -29,9 +30,15 @@ DOCUMENTS: Final = (
     "docs/testing.md",
     "docs/troubleshooting.md",
     "docs/vocabulary.md",
+    *(name_of(page) for page in sorted(MANUAL.glob("*.md"))),
 )
-LIFECYCLE: Final = ("Saving and restoring", "Upgrading", "Rolling back", "Removing it")
-"""Sections of docs/operations.md that a release goes through (tests/long/installed/test_lifecycle.py)."""
+LIFECYCLE: Final = {
+    "Saving and restoring": "backup",
+    "Upgrading": "upgrading",
+    "Rolling back": "upgrading",
+    "Removing it": "removing",
+}
+"""Section of docs/operations that a release goes through (tests/long/installed/test_lifecycle.py) -> page."""
 
 PLAYED: Final = ("docs/getting-started.md", "docs/migration-from-nvidia.md")
 """Whose commands make sense in their order alone: tests/long/installed/test_first_steps.py types them."""
@@ -80,10 +87,17 @@ def all_in(path: Path) -> list[str]:
 
 def under(path: Path, heading: str) -> list[str]:
     """Every command of one section of a document, those of its blocks first."""
-    _, found, rest = path.read_text().partition(f"\n## {heading}\n")
-    text = rest.partition("\n## ")[0]
+    found = re.search(
+        rf"^##? {re.escape(heading)}\n(.*?)(?=^## |\Z)", path.read_text(), re.DOTALL | re.MULTILINE
+    )
     assert found, f"{path.name} has no section {heading!r}"
+    text = found[1]
     return [*(line for lines in blocks_in(text) for line in lines), *spoken_in(text)]
+
+
+def lifecycle(heading: str) -> list[str]:
+    """Every command of a section that a release goes through."""
+    return under(MANUAL / f"{LIFECYCLE[heading]}.md", heading)
 
 
 def is_command(line: str) -> bool:

@@ -21,9 +21,9 @@ from docs.tables.parts import PARTS, PROGRAMS, Part, Program
 from docs.tables.reasons import event_reasons, problem_kinds, rules
 from docs.tables.settings import written
 from extender.binding.bind_decision import NOT_LEADING
-from tests.architecture.checkout import SHIPPED, name_of, python_of, tree_of
+from tests.architecture.checkout import SHIPPED, manual, name_of, python_of, tree_of
 
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+OPERATIONS = manual()
 NAMES = ROOT / "cluster" / "names.py"
 by_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 by_program = pytest.mark.parametrize("part", PROGRAMS, ids=lambda part: part.name)
@@ -136,7 +136,7 @@ def test_every_metric_begins_with_our_prefix() -> None:
 
 def test_the_documents_name_no_unknown_metric() -> None:
     known = {exposed_name(metric) for part in PARTS for metric in metrics_of(part)}
-    text = "".join((ROOT / name).read_text() for name in ("README.md", "docs/operations.md"))
+    text = f"{(ROOT / 'README.md').read_text()}{OPERATIONS}"
     assert set(re.findall(rf"\b{names.METRICS_PREFIX}_[a-z_]+", text)) - known == set()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.checkout import PACKAGES, ROOT, name_of, python_of, tracked, tree_of
+from tests.architecture.checkout import MANUAL, PACKAGES, ROOT, name_of, python_of, tracked, tree_of
 
 DOTTED = re.compile(rf"(?<!`)``?((?:{'|'.join(PACKAGES)})(?:\.\w+)+)")
 MODULE = re.compile(r"`([\w./-]*\w\.py)`")
@@ -24,7 +24,7 @@ DOCUMENTS = [
     "CONTRIBUTING.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
-    *sorted(name_of(path) for path in ROOT.glob("docs/*.md")),
+    *sorted(name_of(path) for path in (*ROOT.glob("docs/*.md"), *MANUAL.glob("*.md"))),
 ]
 NOT_OURS = {"booking.create", "extender.go", "slugs.py"}
 """An action in the audit log, a file of kube-scheduler, and one of kubespawner."""

@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 from cluster.process import logs
 from devcluster.paths import CHECKOUT
 from tests.booking.web.pages.site import Site
-from tests.browser import moving_picture
+from tests.browser import doors, moving_picture
 from tests.browser.sample_data import H100, add_audit_entries, add_bookings, add_cluster
 from tests.browser.visitor import DESK, PHONE, Scheme, Screen, Visitors, address_of, chromium
 from tests.fakes.objects import A100
@@ -49,6 +49,7 @@ def main() -> None:
                 page = visitors.page(_who(page_address), screen=screen, scheme=scheme)
                 _take(page, page_address, IMAGES / f"{name}.png")
             visitors.close()
+        doors.take(browser, Path(folder), IMAGES)
         moving_picture.take(browser, Path(folder), IMAGES / "tour.png")
         site.store.close()
 

@@ -8,8 +8,8 @@ from typing import Final
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.apng import moving
-from tests.browser.visitor import PATIENCE, Screen
-from tests.demo.demo_process import started
+from tests.browser.demo_visit import opened, press
+from tests.browser.visitor import Screen
 
 SCREEN: Final = Screen("picture", 1000, 640)
 SHOWN: Final = 4000
@@ -31,37 +31,23 @@ def take(browser: Browser, folder: Path, target: Path) -> None:
         folder: for what the demo keeps meanwhile.
         target: the file of the picture.
     """
-    with started(folder, "--no-browser") as (_, printed):
-        address = re.search(r"http://\S+/demo/enter\S+", printed)
-        if address is None:
-            raise ValueError(f"The demo has printed no address: {printed}")
-        pictures = [(picture, SHOWN) for picture in _views(browser, address[0])]
+    with opened(browser, folder, SCREEN) as page:
+        pictures = [(picture, SHOWN) for picture in _views(page)]
     target.write_bytes(moving(pictures))
 
 
-def _views(browser: Browser, address: str) -> Iterator[bytes]:
-    context = browser.new_context(
-        base_url=address.split("/demo/", maxsplit=1)[0],
-        viewport={"width": SCREEN.width, "height": SCREEN.height},
-        color_scheme="light",
-        reduced_motion="reduce",
-        locale="en-GB",
-    )
-    context.set_default_timeout(PATIENCE)
-    expect.set_options(timeout=PATIENCE)
-    page = context.new_page()
-    page.goto("/".join(["", *address.split("/", maxsplit=3)[3:]]))
+def _views(page: Page) -> Iterator[bytes]:
     feed, everything = page.locator("#demo-feed"), page.locator("#demo-all")
     yield _view(page, "The demo: 36 GPUs, no cluster. Alice has booked an H100, and others use all of them.")
-    _press(page, "1 GPU")
+    press(page, "1 GPU")
     expect(feed).to_contain_text("needed by the booked pod")
     yield _view(page, "She starts a pod. The pod that loses least has to leave for it, with notice.")
-    _press(page, "x60")
+    press(page, "x60")
     expect(everything).to_contain_text("came back without a GPU")
     expect(everything).to_contain_text(re.compile(r"alice-job-\d+ runs on"))
-    _press(page, "x1")
+    press(page, "x1")
     yield _view(page, "Bob's pod has come back without a GPU. Alice's runs on the GPU that was kept for it.")
-    _press(page, "bob")
+    press(page, "bob")
     expect(page.locator(".who")).to_contain_text("bob")
     page.locator(".demo-feed summary").click()
     everything.locator("li", has_text="came back without a GPU").get_by_role("link").last.click()
@@ -72,11 +58,6 @@ def _views(browser: Browser, address: str) -> Iterator[bytes]:
     page.get_by_role("button", name="Book", exact=True).click()
     expect(page.locator(".note")).to_contain_text("It is guaranteed from now on")
     yield _view(page, "So he books: for that time the GPU is his pods' for certain.")
-    context.close()
-
-
-def _press(page: Page, button: str) -> None:
-    page.locator("#demo-bar").get_by_role("button", name=button, exact=True).click()
 
 
 def _view(page: Page, caption: str, at: str = "") -> bytes:

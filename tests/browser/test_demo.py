@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.demo_visit import press
 from tests.browser.visitor import DESK, PATIENCE, PHONE, SCHEMES, Scheme, Screen, findings, width_of
 from tests.demo.demo_process import started
 
@@ -42,10 +43,6 @@ def entered(
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.goto(address)
     return page, wrong
-
-
-def press(page: Page, button: str) -> None:
-    page.locator("#demo-bar").get_by_role("button", name=button, exact=True).click()
 
 
 def test_alices_job_takes_a_gpu_of_bobs_who_is_warned_and_sees_why(browser: Browser, address: str) -> None:

@@ -1,4 +1,4 @@
-"""The moving picture can be taken again at any time: what it shows is what the pages do."""
+"""The moving picture, and those of the doors, can be taken again at any time: they show what the pages do."""
 
 import struct
 import zlib
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser import moving_picture
+from tests.browser import doors, moving_picture
 from tests.browser.apng import SIGNATURE, frames, moving
 
 
@@ -37,3 +37,9 @@ def test_pictures_of_different_size_are_refused() -> None:
 def test_the_readmes_picture_can_be_taken(browser: Browser, tmp_path: Path) -> None:
     moving_picture.take(browser, tmp_path, tmp_path / "tour.png")
     assert frames((tmp_path / "tour.png").read_bytes()) == 6
+
+
+@pytest.mark.component
+def test_the_pictures_of_the_doors_can_be_taken(browser: Browser, tmp_path: Path) -> None:
+    doors.take(browser, tmp_path, tmp_path)
+    assert sorted(path.stem for path in tmp_path.glob("*.png")) == sorted(doors.NAMES)

@@ -23,6 +23,7 @@ from devcluster.product import chart
 from docs.tables.markdown import ROOT
 from docs.tables.metrics import exposed_name, labels_of, metrics_of
 from docs.tables.parts import PARTS, Part
+from tests.architecture.checkout import MANUAL
 from tests.charts.conftest import Document, Render
 from tests.fakes.headings import anchors
 
@@ -114,7 +115,7 @@ def test_our_pods_are_scraped_at_the_port_of_their_probes(render: Render) -> Non
     [
         {"alerts": {"certificateDays": 90}},
         {"alerts": {"bookedWaitSeconds": 0}},
-        {"alerts": {"runbooks": "docs/operations.md#health"}},
+        {"alerts": {"runbooks": "docs/operations/alerts.md#health"}},
         {"scraping": {"interval": "often"}},
         {"dashboard": {"labels": {"grafana_dashboard": 1}}},
         {"rules": {}},
@@ -139,11 +140,11 @@ def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(r
     assert {case["alertname"] for case in cases if not case["exp_alerts"]} == alerts
 
 
-def test_every_alert_leads_to_its_section_of_the_operations_manual(render: Render) -> None:
-    known = anchors((ROOT / "docs" / "operations.md").read_text())
-    for rule in rules_of(render, runbooks="https://docs.example.org/operations.md"):
+def test_every_alert_leads_to_its_section_of_the_manual(render: Render) -> None:
+    known = anchors((MANUAL / "alerts.md").read_text())
+    for rule in rules_of(render, runbooks="https://docs.example.org/alerts.md"):
         address, _, heading = rule["annotations"]["runbook_url"].partition("#")
-        assert address == "https://docs.example.org/operations.md"
+        assert address == "https://docs.example.org/alerts.md"
         assert heading in known, rule["alert"]
 
 

@@ -10,7 +10,7 @@ import yaml
 from cluster import names
 from devcluster.errors import ClusterError
 from devcluster.product import chart
-from docs.tables.markdown import ROOT
+from tests.architecture.checkout import MANUAL
 from tests.charts.conftest import Document, Render
 
 pytestmark = pytest.mark.component
@@ -34,7 +34,7 @@ def binders(documents: list[Document]) -> str:
 def test_the_manual_has_a_row_for_every_policy(render: Render) -> None:
     documents = render({"policies": {"binders": {"restricted": True}}})
     there = {name.removeprefix("gpu-booking-") for kind in KINDS for name in of_kind(documents, kind)}
-    _, section = (ROOT / "docs" / "operations.md").read_text().split("### What the API server refuses")
+    _, section = (MANUAL / "admission.md").read_text().split("## What the API server refuses")
     rows = re.findall(r"^\| `([a-z-]+)`[^|]*\|", section.partition("\n#")[0], re.MULTILINE)
     assert sorted(rows) == sorted(there)
 

@@ -1,21 +1,25 @@
 """The values in docs/recipes: Helm takes them, and what comes out is what each page promises."""
 
+import asyncio
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from kubernetes_asyncio.config import kube_config
 
-from booking.settings import ServerSettings
+from booking.settings import ControllerSettings, ServerSettings
 from cluster import names
-from cluster.decide.identity import Rule, user_of
+from cluster.decide.identity import Rule, Source, user_of
 from cluster.process.settings import load
 from deviceplugin.settings import Settings as AgentSettings
 from tests.architecture import commands
-from tests.architecture.checkout import ROOT
+from tests.architecture.checkout import MANUAL, ROOT
 from tests.charts.conftest import Document, Render
 from tests.charts.test_rendered import of_kind
+from tests.long.actors.hub import manifest, spawner_of
 from tests.long.charts.test_pods_rendered import environment, workloads
 
 pytestmark = pytest.mark.component
@@ -87,6 +91,89 @@ def test_administrators_are_a_group_as_the_api_server_names_it(render: Render, p
     assert group.startswith(server(documents).oidc_groups_prefix)
 
 
+def hubs_values() -> dict[str, Any]:
+    """The values for the hub's own chart."""
+    text = (FOLDER / "jupyterhub.md").read_text()
+    (block,) = re.findall(r"^        hub:\n(?:^ {8}.*\n)+", text, re.MULTILINE)
+    return dict(yaml.safe_load(block))
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a cluster that nobody asks: KubeSpawner reads one before it makes a pod."""
+    cluster = {"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "x", "context": {"cluster": "x", "user": "x"}}
+    written = {"current-context": "x", "clusters": [cluster], "contexts": [context], "users": []}
+    (tmp_path / "config").write_text(json.dumps(written))
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
+
+
+async def notebook(profile: str) -> Document:
+    """The pod that KubeSpawner makes of a profile."""
+    spawner = spawner_of("jupyter", "alice", "x", "0")
+    spawner.extra_resource_limits = {}
+    spawner.profile_list = hubs_values()["singleuser"]["profileList"]
+    spawner.user_options = {"profile": profile}
+    await spawner.load_user_options()
+    return dict(await manifest(spawner))
+
+
+@pytest.mark.usefixtures("kubeconfig")
+@pytest.mark.parametrize(
+    ("profile", "gpus", "model"),
+    [("none", None, None), ("gpu", "1", None), ("a100", "1", "NVIDIA-A100-SXM4-80GB")],
+)
+def test_a_profile_of_the_hub_asks_for_what_it_says(
+    profile: str, gpus: str | None, model: str | None
+) -> None:
+    pod = asyncio.run(notebook(profile))
+    (container,) = pod["spec"]["containers"]
+    assert container["resources"].get("limits", {}).get(names.GPU_RESOURCE) == gpus
+    assert pod["metadata"]["annotations"].get(names.MODEL) == model
+    assert pod["metadata"]["annotations"][names.HUB_USER] == "alice"
+
+
+def test_the_hub_is_asked_to_check_and_its_notebooks_belong_to_their_users(render: Render) -> None:
+    documents = rendered(render, "jupyterhub")
+    found = load(ControllerSettings, settings(documents, "controller"))
+    (hub,) = found.hubs
+    assert found.trusted_creators == (f"system:serviceaccount:{hub.namespace}:hub",)
+    pod = workloads(documents)["controller"]
+    assert pod["metadata"]["labels"]["hub.jupyter.org/network-access-hub"] == "true"
+    token = (FOLDER / "jupyterhub.md").read_text().partition("kubectl create secret generic ")[2].split()[0]
+    assert {"secretName": token} in [
+        {"secretName": volume["secret"]["secretName"]}
+        for volume in pod["spec"]["volumes"]
+        if "secret" in volume
+    ]
+    values = hubs_values()["hub"]
+    assert values["loadRoles"]["gpu-booking"] == {"scopes": ["proxy"], "services": [*values["services"]]}
+
+
+def test_maias_people_are_one_user_by_every_name_and_its_tools_are_answered(render: Render) -> None:
+    documents = rendered(render, "maia")
+    found = load(ControllerSettings, settings(documents, "controller"))
+    assert found.maia
+    address = "alice@example.org"
+    raw: dict[Source, str] = {
+        "kubernetes": f"oidc:{address}",
+        "oidc": address,
+        "jupyterhub": address,
+        "maia": address,
+    }
+    assert {user_of(source, name, found.identity_rules) for source, name in raw.items()} == {"alice"}
+    assert "pod-terminator" in of_kind(documents, "Service")
+    assert server(documents).maia_token_file is not None
+
+
+def test_the_commands_of_changing_over_are_those_that_are_typed_beside_maias_release() -> None:
+    known = list(commands.blocks_in((MANUAL / "maia.md").read_text()))
+    flat = [line for block in known for line in block]
+    typed = [line for block in commands.blocks_in((FOLDER / "maia.md").read_text()) for line in block]
+    assert typed == [line for line in flat if line in typed]
+    assert len(typed) == 4
+
+
 def test_the_objects_for_prometheus_are_those_that_the_stacks_default_selectors_find(render: Render) -> None:
     documents = rendered(render, "kube-prometheus-stack")
     for kind in ("PodMonitor", "PrometheusRule"):
@@ -150,8 +237,7 @@ def test_the_route_leads_from_the_gateway_to_the_service(render: Render) -> None
 def test_commands_of_the_lifecycle_are_those_that_are_typed_on_a_cluster(
     page: str, headings: tuple[str, ...]
 ) -> None:
-    manual = ROOT / "docs" / "operations.md"
-    known = [command for heading in headings for command in commands.under(manual, heading)]
+    known = [command for heading in headings for command in commands.lifecycle(heading)]
     typed = [line for block in commands.blocks_in((FOLDER / f"{page}.md").read_text()) for line in block]
     assert typed
     assert [command for command in typed if command not in known] == []

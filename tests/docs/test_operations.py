@@ -1,4 +1,4 @@
-"""The messages that docs/operations.md quotes are the product's own words, what differs each time aside."""
+"""The messages that docs/operations quotes are the product's own words, what differs each time aside."""
 
 import ast
 import re
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from cluster import names
-from tests.architecture.checkout import ROOT, SHIPPED, python_of, tree_of
+from tests.architecture.checkout import SHIPPED, manual, python_of, tree_of
 
-TEXT = (ROOT / "docs" / "operations.md").read_text()
+TEXT = manual()
 TABLE = re.compile(r"^\| message(?: of a 503)? \|.*\n\| --- .*\n((?:\|.*\n)+)", re.MULTILINE)
 OF_KUBERNETES = frozenset(
     {

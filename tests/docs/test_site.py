@@ -2,17 +2,22 @@
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from docs import site
 from docs.tables.markdown import ROOT
+from tests.architecture.checkout import MANUAL
 from tests.fakes.headings import anchors
 
 KNOWN = site.pages() | {f"docs/{name}": name for name in site.COPIED}
 CONFIGURATION = (ROOT / site.CONFIGURATION).read_text()
 LONGEST = 6 * 1024
 """Bytes."""
+MOST_WORDS = 1500
+"""On a page of the manual: a reader's few minutes."""
+GENERATED = re.compile(r"<!-- generated: .*?<!-- end -->", re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]*)#([^)\s]+)\)")
 
 
@@ -23,10 +28,11 @@ LINK = re.compile(r"\]\(([^)\s#]*)#([^)\s]+)\)")
         ("README.md", "![x](docs/images/tour.png)", "![x](images/tour.png)"),
         ("README.md", "[decisions](docs/adr/)", "[decisions](adr/index.md)"),
         ("docs/cli.md", "[README](../README.md#see-it)", "[README](index.md#see-it)"),
-        ("docs/recipes/backup.md", "[m](../operations.md#upgrading)", "[m](../operations.md#upgrading)"),
+        ("docs/recipes/backup.md", "[m](../operations/backup.md#x)", "[m](../operations/backup.md#x)"),
         ("docs/recipes/backup.md", "[r](../examples/restore.yaml)", "[r](../examples/restore.yaml)"),
         ("docs/adr/0001-direct-packages.md", "[map](../../ARCHITECTURE.md)", "[map](../architecture.md)"),
-        ("docs/operations.md", "[values](../charts/gpu-booking/values.yaml)", "values"),
+        ("docs/operations/installing.md", "[values](../../charts/gpu-booking/values.yaml)", "values"),
+        ("docs/cli.md", "[manual](operations/README.md)", "[manual](operations/index.md)"),
         ("docs/cli.md", "[kind](https://kind.sigs.k8s.io), [here](#x)", None),
         ("docs/cli.md", "`[no](link.md)`", None),
     ],
@@ -45,6 +51,16 @@ def test_pages_of_the_tree_exist_and_each_is_there_once() -> None:
 
 def test_the_first_page_is_a_door_and_no_manual() -> None:
     assert len((ROOT / "README.md").read_bytes()) <= LONGEST
+
+
+@pytest.mark.parametrize("page", sorted(MANUAL.glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_of_the_manual_is_short_and_has_one_title_and_a_place(page: Path) -> None:
+    text = GENERATED.sub("", page.read_text())
+    assert len(text.split()) <= MOST_WORDS, "a generated table has no limit"
+    assert re.findall(r"^# ", text, re.MULTILINE) == ["# "]
+    assert page.name == "README.md" or f"]({page.name})" in (MANUAL / "README.md").read_text()
+    place = site.pages()[page.relative_to(ROOT).as_posix()]
+    assert place in site.leaves(tomllib.loads(CONFIGURATION)["project"]["nav"])
 
 
 def test_a_page_without_a_place_comes_last() -> None:

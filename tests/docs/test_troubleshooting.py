@@ -11,6 +11,7 @@ from booking.web.problems import Kind
 from cluster import names
 from docs.tables.markdown import ROOT
 from docs.tables.parts import PARTS
+from tests.architecture.checkout import MANUAL
 from tests.fakes.headings import anchors
 
 TEXT = (ROOT / "docs" / "troubleshooting.md").read_text()
@@ -19,7 +20,7 @@ SHIPPED = "".join(
     for package in ("booking", "cluster", "deviceplugin", "extender")
     for path in (ROOT / package).rglob("*.py")
 )
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *MANUAL.glob("*.md")])
 LINK = re.compile(r"\]\(([\w./-]*)#([^)\s]+)\)")
 
 

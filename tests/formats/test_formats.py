@@ -364,7 +364,7 @@ def test_a_faults_file_of_a_newer_format_is_ignored(tmp_path: Path) -> None:
 
 
 def test_the_manual_names_every_format_and_its_version() -> None:
-    text = Path("docs/operations.md").read_text()
+    text = Path("docs/operations/upgrading.md").read_text()
     section = text.partition("\n## Formats\n")[2].partition("\n## ")[0]
     listed = {*WRITTEN, names.FAULTS_FILE} - {names.WARNED}  # this one is an instant and a length
     assert [key for key in listed if f"`{key.rpartition('/')[2]}`" not in section] == []

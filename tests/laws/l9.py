@@ -11,10 +11,10 @@ ours may delete one but the server whose database it is of. On a real cluster wh
 (``Unvouched``): the mirror's Lease goes over to another database, and planned Bookings of the former have
 vanished since it was last said that they are true.
 
-A person may give a database up (docs/operations.md, "The booking database is lost") and delete its Bookings.
-On a real cluster that cannot be distinguished from a mirror that deletes them. So a person who does that
-while the laws are watched deletes the mirror's Lease first: they are no mirror's Bookings then, and the new
-Lease goes over from nobody.
+A person may give a database up (docs/operations/alerts.md, "The booking database is lost") and delete its
+Bookings. On a real cluster that cannot be distinguished from a mirror that deletes them. So a person who does
+that while the laws are watched deletes the mirror's Lease first: they are no mirror's Bookings then, and the
+new Lease goes over from nobody.
 """
 
 from collections.abc import Iterator, Mapping

@@ -20,7 +20,7 @@ Refuses a URL of MAIA's that is not one of ours. Arguments: root, name (of the v
 {{- with $.root.Values.server.url }}{{ $hosts = append $hosts (urlParse .).host }}{{ end }}
 {{- $host := $url.host | trimSuffix ":80" }}
 {{- if not (and (has $host $hosts) (has (trimSuffix "/" $url.path) $.paths)) }}
-{{- $message := "%s is %s, and GPU Booking asks no other service for bookings: it keeps them itself, and answers MAIA's webhook at http://%s%s/. Give MAIA's webhook that address, and leave %s out here or set it to the same (docs/operations.md, \"Changing over from MAIA\")." }}
+{{- $message := "%s is %s, and GPU Booking asks no other service for bookings: it keeps them itself, and answers MAIA's webhook at http://%s%s/. Give MAIA's webhook that address, and leave %s out here or set it to the same (docs/operations/maia.md)." }}
 {{- fail (printf $message $.name . $service (first $.paths) $.name) }}
 {{- end }}
 {{- end }}

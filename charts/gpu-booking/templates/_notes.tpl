@@ -53,7 +53,7 @@ What is said after an installation, of this cluster: with its facts where Helm m
 {{- else }}
   With a token of this cluster, pasted on the page: kubectl create token NAME --namespace NAMESPACE --audience gpu-booking
 {{- if not .Values.identityRules }}
-  identityRules is empty, so a ServiceAccount's token gives no user id yet (docs/operations.md, "Who somebody is").
+  identityRules is empty, so a ServiceAccount's token gives no user id yet (docs/operations/sign-in.md).
 {{- end }}
 {{- end }}
 {{- if not .Values.administrators }}

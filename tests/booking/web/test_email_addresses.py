@@ -16,7 +16,7 @@ from tests.booking.web.test_harm import requests
 from tests.booking.web.test_maia import BOOKING, Maia
 from tests.fakes.objects import A6000
 
-OPERATIONS = CHECKOUT / "docs" / "operations.md"
+SIGN_IN = CHECKOUT / "docs" / "operations" / "sign-in.md"
 ADDRESS = "Alice.Liddell@example.org"
 LOCAL = "alice.liddell"
 OWN = "/api/v1/me"
@@ -70,7 +70,7 @@ def test_actions_of_a_user_are_shown_and_recorded_under_the_user_id(
 
 
 def test_the_documented_rules_yield_one_user_id_without_the_address() -> None:
-    written = OPERATIONS.read_text(encoding="utf-8").split("the same ids for every source:")[1]
+    written = SIGN_IN.read_text(encoding="utf-8").split("the same ids for every source:")[1]
     rules = msgspec.json.decode(written.partition("]\n\n")[0] + "]", type=tuple[Rule, ...])
     address = "alice@example.org"
     raw: dict[Source, str] = {

@@ -1,4 +1,4 @@
-"""The steps of docs/operations.md, "Changing over from MAIA", beside a release of MAIA's name and shape."""
+"""The steps of docs/operations/maia.md beside a release of MAIA's name and shape."""
 
 import json
 import re
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.controlplane
 THEIRS: Final = CHECKOUT / "tests" / "long" / "charts" / "maia"
 RELEASE: Final = names.PRODUCT
 """Of MAIA's manual; so is the namespace."""
-SECTION: Final = (CHECKOUT / "docs" / "operations.md").read_text().split("### Changing over from MAIA")[1]
-COMMANDS: Final = re.findall(r"^       ((?:kubectl|helm) .+)$", SECTION.split("\n### ")[0], re.MULTILINE)
+PAGE: Final = (CHECKOUT / "docs" / "operations" / "maia.md").read_text()
+COMMANDS: Final = re.findall(r"^       ((?:kubectl|helm) .+)$", PAGE, re.MULTILINE)
 VALUES: Final = NO_PULL | {"apiToken": "mine", "maia": {"enabled": True}}
 
 

@@ -138,7 +138,7 @@ def test_the_list_says_of_each_objection_to_the_node_agent_why_it_stays(
 def test_the_node_agent_is_admitted_where_the_namespace_is_labelled_as_in_the_manual(
     installed: Cluster, render: Render
 ) -> None:
-    documented = commands.all_in(CHECKOUT / "docs" / "operations.md")
+    documented = commands.all_in(CHECKOUT / "docs" / "operations" / "installing.md")
     (label,) = (command for command in documented if command.startswith("kubectl label namespace"))
     level = label.partition("enforce=")[2].split()[0]
     judged(installed, level, "node-agent", workloads(render())["node-agent"])

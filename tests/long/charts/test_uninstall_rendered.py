@@ -13,7 +13,6 @@ from cluster.process.settings import load
 from devcluster.cluster import Cluster
 from devcluster.commands import output
 from devcluster.errors import ClusterError
-from devcluster.paths import CHECKOUT
 from devcluster.product import chart
 from tests.architecture import commands
 from tests.charts.conftest import Document, Render
@@ -123,7 +122,7 @@ def test_a_release_whose_job_has_failed_is_restored_as_documented(installed: Clu
     where = f"--namespace={names.NAMESPACE}"
     installed.kubectl("delete", "deployment", names.CONTROLLER, where)
     installed.kubectl("delete", "job", names.UNINSTALLER, where)
-    documented = commands.under(CHECKOUT / "docs" / "operations.md", commands.LIFECYCLE[-1])
+    documented = commands.lifecycle("Removing it")
     assert f"helm history {chart.RELEASE} {where.replace('=', ' ')}" in documented
     (back,) = (command for command in documented if " REVISION " in command)
     newest = helm(installed, "history", chart.RELEASE).splitlines()[-1].split()[0]

@@ -34,11 +34,7 @@ pytestmark = pytest.mark.e2e
 
 BOOKING_BY_REST = "URL="
 """How the block of docs/rest.md begins that books."""
-OF_RELEASES = {
-    command
-    for heading in commands.LIFECYCLE
-    for command in commands.under(ROOT / "docs" / "operations.md", heading)
-}
+OF_RELEASES = {command for heading in commands.LIFECYCLE for command in commands.lifecycle(heading)}
 """Typed in tests/long/installed/test_lifecycle.py, since they end with nothing of ours."""
 COMMANDS = [
     command

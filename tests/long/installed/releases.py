@@ -1,4 +1,4 @@
-"""The chart's releases, one after the other, by the commands of docs/operations.md."""
+"""The chart's releases, one after the other, by the commands of docs/operations."""
 
 import json
 import os
@@ -14,7 +14,6 @@ from devcluster.paths import CHECKOUT
 from devcluster.product import chart
 from tests.architecture import commands
 
-OPERATIONS: Final = CHECKOUT / "docs" / "operations.md"
 SAVING, UPGRADING, BACK, REMOVING = commands.LIFECYCLE
 NEXT: Final = "0.1.99"
 """Version of the release after this one."""
@@ -47,7 +46,7 @@ class Releases:
 
     def commands_in(self, heading: str) -> list[str]:
         """The commands of a section."""
-        return commands.under(OPERATIONS, heading)
+        return commands.lifecycle(heading)
 
     def type(self, heading: str, *starts: str, changed: bool = False) -> str:
         """Every command of a section that begins so, in its order; what they print.

@@ -1,6 +1,6 @@
 """A release is installed, upgraded, taken back, removed, installed again, and removed by hand: pods run on.
 
-What is typed is what docs/operations.md says. All the time somebody is being taken away.
+What is typed is what docs/operations says. All the time somebody is being taken away.
 """
 
 import re
