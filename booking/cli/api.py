@@ -67,6 +67,8 @@ class Api:
         localize: Callable[[str], str] = str,
         within: float | None = None,
         about_token: str = "",
+        renew: Callable[[], str | None] = lambda: None,
+        doubt: Callable[[], None] = lambda: None,
     ) -> None:
         """Create it without sending a request.
 
@@ -79,7 +81,11 @@ class Api:
             within: seconds in which each request must be answered, at the first attempt; None: as long as a
                 user waits for a change.
             about_token: a sentence about where the token came from, for the answer that it is not accepted.
+            renew: called when the server does not accept the token; returns another one, or None.
+            doubt: called when no booking server answers at the address.
         """
+        self._renew = renew
+        self._doubt = doubt
         self._about_token = about_token
         self._waiting = waiting
         self._localized = localize
@@ -133,31 +139,39 @@ class Api:
         """
         url = f"{self.url}{ROOT}{path}"
         given = urlencode([(key, _text(value)) for key, value in (query or {}).items() if value is not None])
-        try:
-            with self._waiting():
-                answer = self._pool.request(
-                    method,
-                    f"{url}?{given}" if given else url,
-                    redirect=False,
-                    body=None if body is None else msgspec.json.encode(body),
-                    headers=self._headers
-                    | dict(headers or {})
-                    | ({"Content-Type": "application/json"} if body is not None else {}),
-                )
-        except urllib3.exceptions.HTTPError as error:
-            raise UnreachableError(_unreachable(self.url, error, method)) from error
+        sent = None if body is None else msgspec.json.encode(body)
+        more = dict(headers or {}) | ({"Content-Type": "application/json"} if body is not None else {})
+        target = f"{url}?{given}" if given else url
+        answer = self._answer(method, target, sent, more)
+        while answer.status == HTTPStatus.UNAUTHORIZED and (token := self._renew()):
+            self._headers["Authorization"] = f"Bearer {token}"
+            answer = self._answer(method, target, sent, more)
         elsewhere = answer.get_redirect_location()
         if elsewhere:
+            self._doubt()
             raise UnreachableError(
                 f"What answers at {self.url} is not a booking server: it redirects to"
                 f" {wording.quoted(elsewhere)}, perhaps to sign in. Is the address right?"
             )
         return self._read(answer.status, answer.data)
 
+    def _answer(
+        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> urllib3.BaseHTTPResponse:
+        try:
+            with self._waiting():
+                return self._pool.request(
+                    method, target, redirect=False, body=body, headers=self._headers | dict(headers)
+                )
+        except urllib3.exceptions.HTTPError as error:
+            self._doubt()
+            raise UnreachableError(_unreachable(self.url, error, method)) from error
+
     def _read(self, status: int, data: bytes) -> Json:
         try:
             body = msgspec.json.decode(data or b"{}", type=dict[str, Any])
         except msgspec.MsgspecError as error:
+            self._doubt()
             raise UnreachableError(
                 f"What answers at {self.url} is not a booking server (HTTP {status}, no JSON object): is the"
                 " address right?"

@@ -1,5 +1,6 @@
 """What the user and the environment say about the server and the cluster, and the text of a token."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,6 +33,13 @@ class ConnectionOptions:
     installed: str = names.NAMESPACE
     mounted: Path | None = None
     """Where a pod finds its ServiceAccount; by default where kubelets put it."""
+
+    def kubeconfig_files(self, environ: Mapping[str, str]) -> list[Path]:
+        """In order: the named one, or those of ``KUBECONFIG``, or the default one."""
+        if self.kubeconfig is not None:
+            return [self.kubeconfig]
+        listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(":") if each]
+        return listed or [Path(environ.get("HOME", "/")) / ".kube" / "config"]
 
 
 def whole_token(text: str, where: str) -> str:

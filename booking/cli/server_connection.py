@@ -1,7 +1,8 @@
 """How a command reaches the booking server: which address, which token.
 
 The address is the given one, or the one that the chart has written into the cluster. The token is the given
-one, or the one by which the API server knows the kubeconfig's user.
+one, or the one by which the API server knows the kubeconfig's user; that one is stored while it is good
+(``stored_login``).
 """
 
 import ssl
@@ -10,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -28,6 +29,7 @@ from booking.cli.connection_settings import (
 )
 from booking.cli.errors import CommandError
 from booking.cli.progress import patiently
+from booking.cli.stored_login import Login, StoredLogin
 from cluster.process.clock import Clock
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ class ServerConnection:
         self.clock = clock
         self._within = within
         self._is_refused = False
+        self._source: Literal["given", "stored", "new"] = "given"
+        """Of the token."""
 
     @cached_property
     def api(self) -> Api:
@@ -67,9 +71,10 @@ class ServerConnection:
         Raises:
             CommandError: its address or a token cannot be found, or cannot be used.
         """
-        url = _address(self._options.url or self._environ.get(URL) or self.cluster.url())
+        given = self._options.url or self._environ.get(URL)
+        url = _address(given or (self._kept.url if self._kept else self.cluster.url()))
         ca_file = self._options.ca_file or self._environ.get(CA_FILE)
-        token, where = self._token()
+        token, where = self._token(url)
         return Api(
             url,
             token,
@@ -78,6 +83,8 @@ class ServerConnection:
             localize=self._localized,
             within=self._within,
             about_token=f"It is the token {where}: show another with {TOKEN}, {TOKEN_FILE} or --token-file.",
+            renew=lambda: self._renewed(url),
+            doubt=self._stored.forget,
         )
 
     @cached_property
@@ -121,7 +128,7 @@ class ServerConnection:
         if self._options.namespace:
             return self._options.namespace
         try:
-            return self.cluster.namespace
+            return self._kept.namespace if self._kept else self.cluster.namespace
         except CommandError as error:
             raise CommandError(f"{error} Or name the namespace with --namespace.") from error
 
@@ -133,15 +140,39 @@ class ServerConnection:
     def _patiently(self, what: str) -> AbstractContextManager[None]:
         return patiently(what) if self._within is None else nullcontext()
 
-    def _token(self) -> tuple[str, str]:
-        """The token, and where it is."""
+    @cached_property
+    def _stored(self) -> StoredLogin:
+        return StoredLogin(self._options, self._environ, self.clock)
+
+    @cached_property
+    def _kept(self) -> Login | None:
+        """The login of an earlier command."""
+        return self._stored.read()
+
+    def _token(self, url: str) -> tuple[str, str]:
+        """The token for the server there, and where it is. One that is given is never stored."""
         file = self._options.token_file or self._environ.get(TOKEN_FILE)
         if file:
             return _token_of(Path(file)), f"in the file {file}"
         given = self._environ.get(TOKEN)
         if given:
             return whole_token(given, f"in {TOKEN}"), f"in {TOKEN}"
-        return self.cluster.token(), "of the kubeconfig's user"
+        self._source = "stored" if self._kept else "new"
+        return self._kept.token if self._kept else self._new_token(url), "of the kubeconfig's user"
+
+    def _new_token(self, url: str) -> str:
+        made = self.cluster.token()
+        if made.until is not None:
+            login = Login(token=made.token, until=made.until, url=url, namespace=self.cluster.namespace)
+            self._stored.write(login)
+        return made.token
+
+    def _renewed(self, url: str) -> str | None:
+        """Another token after the server refused a stored one; None if it refused another."""
+        before, self._source = self._source, "new"
+        if before != "given":
+            self._stored.forget()
+        return self._new_token(url) if before == "stored" else None
 
 
 def _address(url: str) -> str:

@@ -4,17 +4,23 @@ Requests go through its pools of connections undecoded; ``cluster.kube.client`` 
 node agent does without it (``cluster.kube.in_cluster``): it costs 21 MiB of memory.
 """
 
-from collections.abc import Callable, Mapping
+import copy
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+import certifi
 import structlog
 import urllib3
 from kubernetes.client.configuration import Configuration
 from kubernetes.client.rest import RESTClientObject
 from kubernetes.config.config_exception import ConfigException
 from kubernetes.config.incluster_config import InClusterConfigLoader
+from kubernetes.config.kube_config import ConfigNode, KubeConfigLoader, KubeConfigMerger
 
 from cluster.kube.connection import BadConnectionError, Credentials, SocketOptions
 from cluster.kube.in_cluster import SERVICE_ACCOUNT, KubeSettings, in_cluster
@@ -25,6 +31,7 @@ log = structlog.get_logger(__name__)
 _KEY: Final = "BearerToken"
 _BEARER: Final = "bearer "
 _HTTPS: Final = 443
+_AUTHORITY: Final = "idp-certificate-authority"
 Load = Callable[[Configuration], None]
 """Fills in a configuration; reads the credentials again each time."""
 
@@ -59,7 +66,7 @@ class OfficialAccess:
         except (ConfigException, OSError) as error:
             log.warning("the credentials cannot be renewed: the previous ones are used", error=str(error))
             value = self._configuration.api_key.get(_KEY)
-        return value[len(_BEARER) :].strip() if value else None
+        return value[len(_BEARER) :].strip() if value and value.lower().startswith(_BEARER) else None
 
     def invalidate(self) -> None:
         """The server answered 401: load the credentials again; the old ones if that fails."""
@@ -115,3 +122,88 @@ def configured(
         loader.host = configuration.host = checked.server
 
     return OfficialAccess(load)
+
+
+Document = tuple[Path, dict[str, Any]]
+"""A kubeconfig file and its content."""
+
+
+def of_kubeconfig(
+    documents: Sequence[Document], context: str, made: Mapping[str, str] | None = None
+) -> OfficialAccess:
+    """Access as the user of a kubeconfig's context. An OIDC provider's renewed tokens are kept in their file.
+
+    Args:
+        documents: in order; of two entries with one name the first counts.
+        context: its name; its cluster has a ``server``.
+        made: the user's entry with what a credential plugin has made; None if it has no plugin.
+
+    Raises:
+        BadConnectionError: something in it cannot be used.
+    """
+
+    def load(configuration: Configuration) -> None:
+        try:
+            _loader(documents, context, made).load_and_set(configuration)
+        except Exception as error:
+            # What a kubeconfig has in it, and what an OIDC provider answers, may be anything.
+            raise BadConnectionError(
+                f"The context {context} of the kubeconfig cannot be used: {str(error).rstrip('.')}."
+            ) from error
+        if str(configuration.proxy).startswith("socks") and find_spec("socks") is None:
+            raise BadConnectionError(
+                f"The context {context} names a SOCKS proxy (proxy-url), and PySocks is not installed."
+            )
+
+    return OfficialAccess(load)
+
+
+def _loader(documents: Sequence[Document], context: str, made: Mapping[str, str] | None) -> KubeConfigLoader:
+    merged = {kind: _first_of(documents, kind) for kind in ("clusters", "contexts", "users")}
+    nodes = {
+        kind: [ConfigNode(kind, entry, str(path)) for path, entry in merged[kind].values()] for kind in merged
+    }
+    user = merged["contexts"][context][1]["context"].get("user")
+    persist = None
+    if user in merged["users"]:
+        path, entry = merged["users"][user]
+        if made is None:
+            persist = _renewable(documents, path, entry.get("user") or {})
+        else:
+            nodes["users"] = [ConfigNode("users", {**entry, "user": dict(made)}, str(path))]
+    return KubeConfigLoader(
+        ConfigNode("kubeconfig", nodes), context, config_base_path=None, config_persister=persist
+    )
+
+
+def _first_of(documents: Sequence[Document], kind: str) -> dict[str, Document]:
+    first: dict[str, Document] = {}
+    for path, document in documents:
+        for entry in document.get(kind) or ():
+            first.setdefault(entry["name"], (path, entry))
+    return first
+
+
+def _renewable(documents: Sequence[Document], path: Path, user: dict[str, Any]) -> Callable[[], None]:
+    """What keeps renewed tokens of an OIDC provider in their file.
+
+    Where the kubeconfig names no authorities for the provider, the system's verify it: the official client
+    would not verify it at all, and send the refresh token where it says.
+    """
+    config = (user.get("auth-provider") or {}).get("config") or {}
+    authorities = ssl.get_default_verify_paths().cafile or certifi.where()
+    writer = KubeConfigMerger("")
+    writer.paths = [str(path)]
+    writer.config_files = {str(each): content for each, content in documents}
+    writer.config_saved = copy.deepcopy(writer.config_files)
+    is_ours = f"{_AUTHORITY}-data" not in config and config.get(_AUTHORITY, authorities) == authorities
+    if is_ours and config:
+        config[_AUTHORITY] = authorities
+
+    def persist() -> None:
+        if is_ours:
+            config.pop(_AUTHORITY, None)
+        with suppress(OSError):  # a kubeconfig that cannot be written still says who asks
+            writer.save_changes()
+
+    return persist

@@ -6,6 +6,7 @@ could act in the cluster. Source: authentication.k8s.io/v1 TokenRequest; RFC 751
 
 import base64
 import binascii
+from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
@@ -13,10 +14,10 @@ import msgspec
 
 from cluster import names
 from cluster.decide.identity import ACCOUNTS
-from cluster.kube.connection import Connection
+from cluster.kube.connection import ApiServerAccess
 from cluster.kube.errors import Malformed
 from cluster.kube.transport import Call, Timeouts, Transport
-from cluster.objects.meta import Partial
+from cluster.objects.meta import Instant, Partial
 from cluster.process.clock import Clock
 
 LIFE_SECONDS: Final = 600
@@ -28,12 +29,14 @@ class TokenClaims(msgspec.Struct, frozen=True):
 
     sub: str = ""
     aud: str | tuple[str, ...] = ()
+    exp: float | None = None
 
 
 class TokenRequestStatus(Partial, frozen=True):
     """``status`` of a TokenRequest."""
 
     token: str = ""
+    expiration_timestamp: Instant | None = None
 
 
 class TokenRequest(Partial, frozen=True):
@@ -54,8 +57,19 @@ def account_of(token: str, audience: str) -> tuple[str, str] | None:
     return (namespace, name) if namespace and name else None
 
 
-def token_for(connection: Connection, clock: Clock, account: tuple[str, str], audience: str) -> str:
-    """A short-lived token of the account for an audience.
+def end_of(token: str) -> datetime | None:
+    """When a token ends, as it says itself; None if it does not say so."""
+    claims = _claims(token)
+    try:
+        return datetime.fromtimestamp(claims.exp, UTC) if claims and claims.exp is not None else None
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def token_for(
+    connection: ApiServerAccess, clock: Clock, account: tuple[str, str], audience: str
+) -> TokenRequestStatus:
+    """A short-lived token of the account for an audience, and its end.
 
     Raises:
         ApiError: the caller is not allowed one, or the API server could not be reached.
@@ -66,7 +80,7 @@ def token_for(connection: Connection, clock: Clock, account: tuple[str, str], au
     transport = Transport(connection, clock, user_agent=names.PRODUCT, timeouts=Timeouts())
     call = Call(verb="POST", path=path, body=msgspec.json.encode(body))
     try:
-        return msgspec.json.decode(transport.send(call), type=TokenRequest).status.token
+        return msgspec.json.decode(transport.send(call), type=TokenRequest).status
     except msgspec.MsgspecError as error:
         raise Malformed(call.request, f"it is not a TokenRequest: {error}") from error
     finally:

@@ -24,6 +24,11 @@ def _logs_as_before() -> Iterator[None]:
     structlog.configure(**before)
 
 
+@pytest.fixture(autouse=True)
+def _no_login_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 class Screen(io.StringIO):
     """The error stream of a terminal, which notes when something is shown."""
 

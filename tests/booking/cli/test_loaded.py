@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -10,6 +11,9 @@ import pytest
 
 from booking.cli import server_connection
 from booking.cli.__main__ import gpu
+from booking.cli.connection_settings import ConnectionOptions
+from booking.cli.stored_login import Login, StoredLogin
+from cluster.fake.clock import FakeClock
 from tests.architecture.checkout import PACKAGES, ROOT
 from tests.booking.cli.conftest import Terminal
 
@@ -22,6 +26,16 @@ from booking.cli.entry import main
 main()
 """
 LIBRARIES = {"click", "msgspec", "urllib3"}
+HEAVY = {
+    "asyncio",
+    "booking.cli.cluster_access",
+    "cryptography",
+    "flask",
+    "kubernetes",
+    "rich",
+    "structlog",
+    "yaml",
+}
 SHARED = {"booking.durations", "booking.wording", "cluster.names", "cluster.process.clock"}
 """Modules outside booking.cli that a command with an address and a token at hand may load."""
 VERBS = [verb for verb in gpu.list_commands(click.Context(gpu)) if verb != "demo"]
@@ -78,9 +92,25 @@ def test_with_address_and_token_at_hand_nothing_but_the_server_s_client_is_loade
     given = {server_connection.URL: terminal.url, server_connection.TOKEN: "alice-token"}
     modules = loaded(tmp_path, *command.split(), **given)
     assert outside(modules) == set()
-    heavy = {"asyncio", "cryptography", "flask", "rich", "structlog", "yaml", "booking.cli.cluster_access"}
-    assert heavy.isdisjoint(modules)
+    assert HEAVY.isdisjoint(modules)
     assert modules >= LIBRARIES
+
+
+def test_with_a_stored_login_no_kubeconfig_is_parsed_and_no_client_of_kubernetes_loaded(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    """Also where the context's namespace is needed."""
+    config = tmp_path / "config"
+    config.write_text("current-context: lab")
+    given = {"KUBECONFIG": str(config), "HOME": str(tmp_path)}
+    until = datetime.fromisoformat("9999-01-01T00:00:00Z")
+    shown = "alice-token"
+    login = Login(token=shown, until=until, url=terminal.url, namespace="vision")
+    StoredLogin(ConnectionOptions(), given, FakeClock()).write(login)
+    for command in ("bookings", "why training-0"):
+        modules = loaded(tmp_path, *command.split(), **given)
+        assert outside(modules) == set()
+        assert HEAVY.isdisjoint(modules)
 
 
 @pytest.mark.parametrize("library", ["click", "yaml"])

@@ -45,6 +45,43 @@ def test_in_a_pod_without_a_kubeconfig_the_pods_account_and_namespace_are_used(m
     assert inside.api.url == "http://127.0.0.1:1"
 
 
+def test_the_named_file_precedes_the_environment_which_precedes_the_usual_path() -> None:
+    environ = {"KUBECONFIG": "/one:/two", "HOME": "/somewhere"}
+    assert ConnectionOptions(kubeconfig=Path("/named")).kubeconfig_files(environ) == [Path("/named")]
+    assert ConnectionOptions().kubeconfig_files(environ) == [Path("/one"), Path("/two")]
+    usual = [Path("/somewhere/.kube/config")]
+    assert ConnectionOptions().kubeconfig_files({"HOME": "/somewhere"}) == usual
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster", "message"),
+    [
+        ("token: x, as: bob", "", "The context lab says as, which is not understood here"),
+        ("token: x", ", insecure-skip-tls-verify: true", "does not verify its API server"),
+    ],
+)
+def test_nothing_is_asked_of_a_server_that_is_not_verified_or_as_somebody_else(
+    tmp_path: Path, user: str, cluster: str, message: str
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        "current-context: lab\n"
+        "contexts: [{name: lab, context: {cluster: lab, user: alice}}]\n"
+        f"clusters: [{{name: lab, cluster: {{server: 'https://127.0.0.1:1'{cluster}}}}}]\n"
+        f"users: [{{name: alice, user: {{{user}}}}}]\n"
+    )
+    connection = ServerConnection(ConnectionOptions(kubeconfig=config), {}, FakeClock())
+    with pytest.raises(CommandError, match=message):
+        _ = connection.api
+    account = shown("kubernetes")
+    config.write_text(config.read_text().replace("token: x", f"token: {account}"))
+    connection = ServerConnection(
+        ConnectionOptions(url="http://127.0.0.1:1", kubeconfig=config), {}, FakeClock()
+    )
+    with pytest.raises(CommandError):
+        _ = connection.api
+
+
 def test_outside_a_pod_a_missing_kubeconfig_is_reported(mounted: Path) -> None:
     with pytest.raises(CommandError, match=r"There is no kubeconfig: /nowhere/\.kube/config says nothing"):
         _ = reached(mounted).namespace

@@ -2,11 +2,12 @@
 
 import base64
 import json
+from datetime import UTC, datetime
 
 import pytest
 
 from cluster import names
-from cluster.kube.token_request import account_of
+from cluster.kube.token_request import account_of, end_of
 
 ALICE = "system:serviceaccount:research:alice"
 
@@ -39,3 +40,9 @@ def test_a_token_for_our_audience_is_used_as_it_is() -> None:
 )
 def test_a_token_of_anybody_but_a_service_account_is_used_as_it_is(shown: str) -> None:
     assert account_of(shown, names.AUDIENCE) is None
+
+
+@pytest.mark.parametrize("shown", ["opaque", token(), token(exp="x"), token(exp=1e300)])
+def test_the_end_of_a_token_is_known_only_if_it_says_so(shown: str) -> None:
+    assert end_of(token(exp=1800000000)) == datetime(2027, 1, 15, 8, tzinfo=UTC)
+    assert end_of(shown) is None
