@@ -110,13 +110,11 @@ class BookingService(ClusterOrders):
     ) -> tuple[Slot, ...]:
         """The first slots, at most ``most``, for so many GPUs for so long; each could be booked now.
 
-        Each begins on another day than the one before, or after its end if that is earlier. With
-        ``despite_planned`` each could be booked if the user's planned bookings did not count; their GPUs are
-        not free.
+        Each begins on another day than the one before, or after its end if that is earlier.
+        ``despite_planned``: as if the user's planned bookings did not count, but for their GPUs.
 
         Raises:
-            RefusedError: there is none: the deadline is too early, a rule forbids it, or no start would be
-                granted; with everything that is wrong.
+            RefusedError: the deadline is too early, a rule forbids it, or no start would be granted.
             NotAllowedError: for another user, by a caller who is not an administrator.
         """
         return slots.earliest(
