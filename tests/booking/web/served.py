@@ -191,6 +191,7 @@ class Served:
             self.terms,
             visibility=lambda: self.visibility,
             unready_reason=lambda: self.unknown_capacity,
+            bookable=service.bookable,
         )
         self.parts = Parts(
             bookings=service,
