@@ -4,6 +4,7 @@ import os
 import secrets
 import socket
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from booking.cluster_status import ClusterStatus
 from booking.durations import read
-from booking.errors import StoreError
+from booking.errors import ClusterError, StoreError
 from booking.eviction_settings import EvictionSettings
 from booking.mirror.lease import MirrorLease
 from booking.mirror.mirror import Mirror
@@ -70,6 +71,13 @@ INTERACTIVE_TIMEOUTS: Final = Timeouts(connect=1.0, read=3.0)
 """Seconds for requests to the API server that a user's request waits for, such as a token review."""
 THREADS: Final = 16
 """Concurrent requests; a change occupies one while the mirror writes."""
+_STANDINGS: Final = {
+    "bookable": "GPUs that a booking which begins now could have, by model.",
+    "lent": "GPUs of pods that leave when a booked pod needs them, by model.",
+    "idle_though_booked": "GPUs that a running booking has and no pod holds, by model.",
+    "in_use": "GPUs of pods that stay (booked, protected, granted), by model.",
+}
+"""How GPUs stand -> help text of the gauge."""
 LONGEST_BODY: Final = 2**24
 """Bytes; a body larger than the API accepts, but not this large, is refused with a problem."""
 
@@ -264,7 +272,9 @@ def _parts(backends: Backends, service: BookingService, roles: Roles) -> Parts:
         unready_reason=backends.nodes.unready_reason,
         may_read_events=roles.may_read_events,
         resources=backends.nodes.resources,
+        bookable=service.bookable,
     )
+    _measure_gpus(backends.registry, live)
     return Parts(
         bookings=service,
         live=live,
@@ -364,8 +374,8 @@ def _measure_plan(registry: CollectorRegistry, plan_controller: PlanController) 
     )
     measured_each(
         registry,
-        "server_bookable_gpus",
-        "Whole healthy GPUs that can be booked, by model.",
+        "server_gpus",
+        "Healthy GPUs that bookings can have at one time or another, by model.",
         lambda: plan_controller.status.gpus if plan_controller.status else {},
         label="model",
     )
@@ -376,6 +386,23 @@ def _measure_plan(registry: CollectorRegistry, plan_controller: PlanController) 
         lambda: plan_controller.status.booked if plan_controller.status else {},
         label="model",
     )
+
+
+def _measure_gpus(registry: CollectorRegistry, live: ClusterStatus) -> None:
+    """The gauges of the four words of docs/vocabulary.md."""
+    for word, help_text in _STANDINGS.items():
+        measured_each(registry, f"server_{word}_gpus", help_text, _standing(live, word), label="model")
+
+
+def _standing(live: ClusterStatus, word: str) -> Callable[[], Mapping[str, float]]:
+    def read() -> Mapping[str, float]:
+        try:
+            counts = {one.model: getattr(one, word) for one in live.models()}
+        except ClusterError:
+            return {}
+        return {model: count for model, count in counts.items() if count is not None}
+
+    return read
 
 
 def _demand_audiences(settings: ServerSettings) -> None:

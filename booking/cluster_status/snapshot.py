@@ -39,6 +39,8 @@ class StatusSnapshot:
     """``namespace/name`` -> Job."""
     uses: Mapping[str, str] = field(default_factory=dict)
     """Node -> how its GPUs are used, as its agent reports it."""
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    """Node -> its maintenance, as the annotation says, of the nodes that have some."""
     terms: EvictionSettings = field(default_factory=EvictionSettings)
 
     @property
@@ -92,6 +94,7 @@ def take(
             namespaces=cache.namespaces,
             jobs=cache.jobs.all(),
             uses=dict(cache.uses),
+            blocked=cache.blocked,
             terms=terms,
         )
 

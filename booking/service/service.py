@@ -196,6 +196,10 @@ class BookingService(ClusterOrders):
         """
         return queries.availability(self._context, who, model, start=start, end=end)
 
+    def bookable(self) -> Mapping[str, int]:
+        """Model -> GPUs that the calendar leaves for a booking that begins now."""
+        return queries.bookable(self._context)
+
     def overview(self, who: Principal, start: datetime, end: datetime) -> Overview:
         """Capacity, bookings and blocks of all models in ``[start, end)``.
 

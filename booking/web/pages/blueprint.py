@@ -37,6 +37,7 @@ def pages(parts: PageParts) -> Blueprint:
         ("GET", "/mine", "mine", mine.show),
         ("POST", f"/mine/<booking_id>/<{_CHANGES}:verb>", "change", mine.change),
         ("POST", f"/mine/<booking_id>/<{_CHANGES}:verb>/check", "check-change", mine.check),
+        ("GET", "/mine/<booking_id>/instead", "instead", mine.instead),
         ("POST", "/mine/<booking_id>/release", "release", mine.release),
         ("POST", "/mine/<booking_id>/cancel", "cancel", mine.cancel),
         ("GET", "/now", "now", live.now),

@@ -13,7 +13,8 @@ from flask import Response, request
 
 from booking import durations, wording
 from booking.capacity import Capacity
-from booking.errors import RefusedError
+from booking.cluster_status import ModelNow
+from booking.errors import ClusterError, RefusedError
 from booking.evaluation.evaluate import Decision
 from booking.records import BookingRequest, Slot, SlotRequest
 from booking.service.overview import Overview
@@ -146,7 +147,8 @@ class BookingPages:
         range_ = _range(visit)
         overview = None if problem else self._overview(visit, range_)
         opened = names.model_label(request.args.get("open", "")) or None
-        table = table_of(overview, range_, opened=opened, problem=problem)
+        models = () if problem else self._models()
+        table = table_of(overview, range_, opened=opened, problem=problem, models=models)
         if range_.axis.shows(visit.clock.now):
             choices = [Choice(row.label, row.title, row.free, row.capacity) for row in table.rows]
         else:
@@ -170,6 +172,12 @@ class BookingPages:
             Choice(model, model_title(model), free_at(overview, model, now), overview.capacity.total(model))
             for model in overview.capacity.models
         ]
+
+    def _models(self) -> Sequence[ModelNow]:
+        try:
+            return self._parts.live.models()
+        except ClusterError:
+            return ()
 
     def _overview(self, visit: Visit, range_: CalendarRange) -> Overview:
         return self._parts.bookings.overview(visit.who, range_.axis.start, range_.axis.end)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Final, Literal
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from flask import Response, request
 from msgspec import UNSET
@@ -25,6 +25,8 @@ from booking.web.pages.site_clock import BadTimeError
 from cluster import names
 
 ChangeVerb = Literal["length", "move", "resize", "take"]
+_INSTEAD: Final = "instead"
+"""Query parameter: the booking at risk for which alternatives are shown."""
 _PAGE: Final = 50
 _MOST: Final = 200
 """Running and planned bookings of a page; rules allow a handful."""
@@ -53,7 +55,21 @@ class MinePages:
         visit = self._frame.visit()
         if request.args.get("past"):
             return self._past(visit)
-        return self._page(visit, notice=self._notice(visit))
+        return self._page(visit, notice=self._notice(visit), searched=request.args.get(_INSTEAD, ""))
+
+    def instead(self, booking_id: str) -> Response:
+        """``GET /mine/ID/instead``: what could be had instead of a booking at risk. The search is slow."""
+        if not is_fragment():
+            query = urlencode({_INSTEAD: booking_id})
+            return Response(
+                status=HTTPStatus.SEE_OTHER, headers={"Location": f"/mine?{query}#{quote(booking_id)}"}
+            )
+        visit = self._frame.visit()
+        record = self._parts.bookings.show(visit.who, booking_id)
+        risk = self._risks(visit, [record], searched=booking_id).get(booking_id)
+        return self._frame.page(
+            "instead.html", visit, id=booking_id, version=record.version, instead=risk and risk.instead
+        )
 
     def check(self, booking_id: str, verb: ChangeVerb) -> Response:
         """``POST /mine/ID/VERB/check``: the answer that a change would get."""
@@ -158,6 +174,7 @@ class MinePages:
         at: tuple[str, str, Answer] | None = None,
         notice: Notice | None = None,
         status: HTTPStatus = HTTPStatus.OK,
+        searched: str = "",
     ) -> Response:
         page = self._parts.bookings.list(
             visit.who,
@@ -166,7 +183,7 @@ class MinePages:
             limit=_MOST,
         )
         pods = self._parts.pods_of()
-        risks = self._risks(visit, page.entries)
+        risks = self._risks(visit, page.entries, searched=searched)
         cards = [self._card(visit, record, pods, risks=risks, at=at) for record in page.entries]
         if at and not any(act.answer for card in cards for act in card.acts):
             # Its card has disappeared, or changed, since the form was shown.
@@ -176,14 +193,22 @@ class MinePages:
             "mine.html", visit, status=status, cards=cards, following=following, notice=notice, past=False
         )
 
-    def _risks(self, visit: Visit, records: Sequence[Record]) -> Mapping[str, Risk]:
-        """Id -> why, of the bookings that cannot be kept; empty while the capacity is not known."""
+    def _risks(self, visit: Visit, records: Sequence[Record], *, searched: str) -> Mapping[str, Risk]:
+        """Id -> why, of the bookings that cannot be kept; empty while the capacity is not known.
+
+        Alternatives are searched for one of them only.
+        """
         if self._parts.unknown_capacity():
             return {}
         found = self._parts.bookings.at_risk(records)
         blocks = self._parts.bookings.blocks(visit.who) if found else ()
         return {
-            each.id: risk_of(each, blocks, self._parts.bookings.alternatives(visit.who, each.id), visit.clock)
+            each.id: risk_of(
+                each,
+                blocks,
+                self._parts.bookings.alternatives(visit.who, each.id) if each.id == searched else None,
+                visit.clock,
+            )
             for each in records
             if each.id in found
         }
