@@ -12,6 +12,7 @@ DOCUMENTS: Final = (
     "docs/operations.md",
     "docs/extender.md",
     "docs/performance.md",
+    "docs/autoscalers.md",
     "docs/reclaiming.md",
     "docs/rules.md",
     "docs/cli.md",
