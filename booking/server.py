@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
@@ -34,14 +35,14 @@ from booking.web.authentication import Authenticator
 from booking.web.client_address import networks_of
 from booking.web.interfaces import Parts, Policy
 from booking.web.login.build import login_context, provider_of
+from booking.web.login.kept_forms import SessionForms
 from booking.web.login.provider import Provider
-from booking.web.login.session_auth import SessionAuth
+from booking.web.login.session_auth import LoginContext, SessionAuth
 from booking.web.login.session_csrf import SessionTokens
 from booking.web.login.views import login_pages
 from booking.web.maia import MaiaParts, free_gpus, maia
 from booking.web.mirror_barrier import MirrorBarrier
 from booking.web.pages.blueprint import pages
-from booking.web.pages.csrf import CsrfProtection
 from booking.web.pages.interfaces import PageParts
 from booking.web.rate_limits import RateLimits
 from booking.web.request_guard import RequestGuard
@@ -189,10 +190,17 @@ def _backends(
         following=following,
         nodes=nodes,
         mirror=mirror,
-        plan_controller=PlanController(kube, store, clock, nodes, moved=mirror.trigger),
+        plan_controller=PlanController(
+            kube, store, clock, nodes, moved=mirror.trigger, keeps_ahead=_keeps_ahead(settings)
+        ),
         terms=terms,
         wrong_clock=clock_skew_reason(kube.skew),
     )
+
+
+def _keeps_ahead(settings: ServerSettings) -> timedelta | None:
+    seconds = settings.keep_nodes_seconds
+    return None if seconds == "never" else timedelta(seconds=seconds)
 
 
 def terms_of(settings: ServerSettings) -> EvictionSettings:
@@ -238,7 +246,7 @@ def application(backends: Backends) -> "WSGIApplication":
     )
     guard = RequestGuard(SessionAuth(login), _often(backends), _strangers(backends))
     blueprints = (
-        pages(_seen(backends, parts, service, guard=guard, csrf=SessionTokens(login))),
+        pages(_seen(backends, parts, service, guard=guard, login=login)),
         login_pages(login, guard, audience=audience, provider=provider),
         maia(_maia(backends, parts, service)),
     )
@@ -312,7 +320,7 @@ def _maia(backends: Backends, parts: Parts, service: BookingService) -> MaiaPart
 
 
 def _seen(
-    backends: Backends, parts: Parts, service: BookingService, *, guard: RequestGuard, csrf: CsrfProtection
+    backends: Backends, parts: Parts, service: BookingService, *, guard: RequestGuard, login: LoginContext
 ) -> PageParts:
     """The dependencies of the pages."""
     return PageParts(
@@ -322,7 +330,8 @@ def _seen(
         policy=backends.policy.current,
         policy_trouble=backends.policy.problem,
         guard=guard,
-        csrf=csrf,
+        csrf=SessionTokens(login),
+        kept=SessionForms(login),
         guarantee=MirrorBarrier(parts.mirror, parts.not_guaranteed_reason, parts.unknown_capacity),
         unknown_capacity=parts.unknown_capacity,
         zone=parts.zone,

@@ -15,6 +15,7 @@ from booking.web.pages.day_cells import Cell, cells_of
 from booking.web.pages.form_result import model_title
 from booking.web.pages.load_segments import at, pieces_of, steps_on, summary
 from booking.web.pages.model_detail import Inside, inside_of
+from booking.web.pages.short_days import short_text
 
 _TALL: Final = 72
 """Height of a model's chart."""
@@ -35,8 +36,8 @@ class Row:
     """GPUs that are idle though booked now."""
     when: str
     """``now``, or the first instant of later weeks."""
-    over: int
-    """The most devices that are booked at one time beyond the existing ones."""
+    short: str
+    """How many devices are booked beyond the existing ones, and when; empty if none are."""
     chart: Chart
     summary: str
     days: tuple[Cell, ...]
@@ -91,7 +92,6 @@ def _rows(
         capacity = overview.capacity.total(model)
         found = steps_on(pieces_of(overview, model), range_, capacity)
         first = at(found, range_.first_at)
-        most = max(step.used for step in found if step.end > range_.clock.now)
         stands = now.get(model)
         query = {"model": model, **range_.query()}
         yield Row(
@@ -103,7 +103,7 @@ def _rows(
             others=f"{stands.lent} lent, {stands.in_use} in use" if stands else "",
             idle=stands.idle_though_booked if stands else 0,
             when=range_.first_word,
-            over=max(0, most - capacity),
+            short=short_text(found, range_),
             chart=chart(found, range_.axis, now_at=range_.now_at, height=_TALL),
             summary=summary(model_title(model), found, range_.clock),
             days=cells_of(found, range_, model),

@@ -17,7 +17,7 @@ from booking.records import Change, Record
 from booking.store_records import Filters
 from booking.web.pages.booking_form import NO_COUNT, whole
 from booking.web.pages.cards import Act, Card, card_of, past_of
-from booking.web.pages.form_result import UNWRITTEN, Answer, accepted, gpus, later_of
+from booking.web.pages.form_result import UNWRITTEN, Answer, accepted, decisive, gpus, later_of
 from booking.web.pages.interfaces import PageParts
 from booking.web.pages.layout import PageLayout, Visit, is_fragment, page_mark, same_page
 from booking.web.pages.risks import Risk, alternative_texts, risk_of, taken
@@ -299,13 +299,14 @@ def _possible(decision: Decision, visit: Visit, of_pods: str) -> Answer:
 def _impossible(decision: Decision, visit: Visit) -> Answer:
     """The answer that the change is impossible; all messages go next to the only field."""
     instead = "; ".join(alternative_texts(decision.alternatives, visit.clock))
+    message, *more = (visit.clock.localized(each.message) for each in decisive(decision.violations))
+    start = decision.earliest_start
+    is_said = bool(instead) or (start is not None and visit.clock.moment(start) in message)
     return Answer(
         "bad",
-        f"This change is not possible; it could become: {instead}."
-        if instead
-        else "This change is not possible.",
-        tuple(visit.clock.localized(violation.message) for violation in decision.violations),
-        later=later_of(decision.earliest_start, visit.clock),
+        f"{message} It could become: {instead}." if instead else message,
+        tuple(more),
+        later="" if is_said else later_of(start, visit.clock),
     )
 
 

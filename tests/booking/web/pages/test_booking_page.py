@@ -50,7 +50,7 @@ def test_an_administrator_books_for_another_user_by_that_users_rules(site: Site)
     assert (record.user, record.created_by) == ("carol", "bob")
 
     later = {"start": "2026-03-07T00:00"}
-    assert "This cannot be booked as it is" in page_text(
+    assert "the next one starts at least 14 days after it" in page_text(
         book(site, "/check", sender="bob", **{**fields, **later})
     )
     assert "Can be booked" in page_text(book(site, "/check", sender="bob", **later))
@@ -361,10 +361,8 @@ def test_the_page_reports_when_nothing_would_be_accepted(site: Site) -> None:
     site.add(now + 5 * DAY, now + 6 * DAY, user="alice", node="node-a")
     form = {"csrf": token(site.see("/")), "model": A100}
     text = page_text(site.send("POST", "/check", data=form))
-    assert (
-        "Nothing like it would be accepted now. The earliest valid start for it is Sun 22 Mar 10:00,"
-        " if you ask for it then." in text
-    )
+    assert "Nothing like it would be accepted now." in text
+    assert text.count("Sun 22 Mar 10:00") == 1
     assert "Nothing like it" not in page_text(
         site.send(
             "POST",
