@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -21,6 +22,7 @@ from booking.admission.owner import Creators
 from booking.admission.review import Review
 from booking.admission.webhook import Webhook
 from booking.admission.webhook_installer import WebhookInstaller
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from booking.hubs.hub_api import HttpHubApi
 from booking.hubs.returned_notebooks import SELECTED, ReturnedNotebooks
@@ -34,7 +36,9 @@ from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.reclaimer import Guards, Reclaimer
 from booking.settings import ControllerSettings
 from cluster import names
-from cluster.cache import ClusterCache, Informers, read_bookings
+from cluster.cache import SCHEDULING, ClusterCache, Informers, read_bookings
+from cluster.decide.ledger import SOURCES
+from cluster.decide.queueing import by_priority_and_age
 from cluster.kube.backoff import Random, unpredictable
 from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
@@ -44,7 +48,7 @@ from cluster.kube.interface import Kube, Selection
 from cluster.kube.leader_election import LeaderElector
 from cluster.kube.official_client import configured
 from cluster.kube.reflector import Reflector
-from cluster.kube.resources import LIMIT_RANGES, NOTEBOOKS
+from cluster.kube.resources import JOBS, LIMIT_RANGES, NAMESPACES, NOTEBOOKS, Resource
 from cluster.objects.limit_ranges import gpu_defaults
 from cluster.objects.pods import Pod
 from cluster.process import logs
@@ -55,6 +59,9 @@ from cluster.process.lifecycle import Process
 from cluster.process.metrics import measured, new_registry
 from cluster.process.probes import Check, Probes, ServeError, serve
 from cluster.process.settings import SettingsError, load
+
+FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES, JOBS, *SCHEDULING)
+"""Kinds that it caches besides those that every part does; the chart's role allows to list and watch them."""
 
 
 def main() -> int:
@@ -79,8 +86,9 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     kube = KubeClient(configured(settings, clock, os.environ), clock, user_agent=names.CONTROLLER)
     process.closing("connections", kube.close)
     registry = registry or new_registry()
-    cache = ClusterCache(clock, home=settings.namespace)
-    following = Informers(kube, cache, clock, namespace=settings.namespace)
+    cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES)
+    cache.keep_scheduling_objects()
+    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED)
     wrong_clock = clock_skew_reason(kube.skew)
     base = Base(
         settings=settings,
@@ -187,12 +195,9 @@ def reclaim(base: Base) -> Reclaimer:
         scheduler=settings.scheduler_name,
         executor=base.executor,
         random=base.random,
-        jobs=base.cache.jobs.all,
+        jobs=base.cache.of(JOBS).all,
     )
     evictor.follow(base.following)
-    base.following.follow_namespaces()
-    base.following.follow_jobs()
-    base.following.follow_scheduling_objects()
     elector = LeaderElector(
         kube,
         clock,
@@ -212,6 +217,8 @@ def reclaim(base: Base) -> Reclaimer:
         terms=_terms(settings),
         metrics=ReclaimerMetrics(base.registry),
         executor=base.executor,
+        order=by_priority_and_age,
+        victims=LEAST_LOST_WORK,
     )
     evictor.seen.on_change(reclaimer.trigger)
     _tell_hubs(base, elector.leads)

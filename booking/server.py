@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry
 
 from booking.cluster_status import ClusterStatus
 from booking.durations import read
 from booking.errors import ClusterError, StoreError
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from booking.mirror.lease import MirrorLease
 from booking.mirror.mirror import Mirror
@@ -49,12 +50,14 @@ from booking.web.request_guard import RequestGuard
 from booking.web.roles import Roles
 from cluster import names
 from cluster.cache import ClusterCache, Informers
+from cluster.decide.ledger import SOURCES
 from cluster.kube.access_review import AccessReviews
 from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.interface import Kube
 from cluster.kube.official_client import configured
+from cluster.kube.resources import JOBS, NAMESPACES, Resource
 from cluster.kube.token_review import TokenReviews
 from cluster.kube.transport import Timeouts
 from cluster.process import logs
@@ -81,6 +84,10 @@ _STANDINGS: Final = {
 """How GPUs stand -> help text of the gauge."""
 LONGEST_BODY: Final = 2**24
 """Bytes; a body larger than the API accepts, but not this large, is refused with a problem."""
+
+
+FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES, JOBS)
+"""Kinds that it caches besides those that every part does; the chart's role allows to list and watch them."""
 
 
 def main() -> int:
@@ -169,10 +176,8 @@ def _backends(
     asking = KubeClient(api_server, clock, user_agent=names.BOOKING_SERVER, timeouts=INTERACTIVE_TIMEOUTS)
     process.closing("asking connections", asking.close)
     metrics = ServerMetrics(registry)
-    cache = ClusterCache(clock, home=settings.namespace)
-    following = Informers(kube, cache, clock, namespace=settings.namespace)
-    following.follow_namespaces()
-    following.follow_jobs()
+    cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES)
+    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED)
     terms = terms_of(settings)
     nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason)
     lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())
@@ -223,7 +228,7 @@ def application(backends: Backends) -> "WSGIApplication":
         clock,
         backends.policy.current,
         backends.nodes.capacity,
-        evictions=PodOrders(backends.asking, home=settings.namespace, jobs=backends.cache.jobs.all),
+        evictions=PodOrders(backends.asking, home=settings.namespace, jobs=backends.cache.of(JOBS).all),
         gpus=NodeGpus(backends.asking),
         identity_rules=settings.identity_rules,
     )
@@ -281,6 +286,7 @@ def _parts(backends: Backends, service: BookingService, roles: Roles) -> Parts:
         may_read_events=roles.may_read_events,
         resources=backends.nodes.resources,
         bookable=service.bookable,
+        victims=LEAST_LOST_WORK,
     )
     _measure_gpus(backends.registry, live)
     return Parts(

@@ -5,19 +5,21 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
 from cluster import names
 from cluster.cache import UNSUCCESSFUL, Informers
+from cluster.decide.ledger import SOURCES
 from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
 from cluster.kube.interface import Kube
 from cluster.kube.official_client import configured
+from cluster.kube.resources import NAMESPACES, Resource
 from cluster.kube.transport import Timeouts
 from cluster.process import logs
 from cluster.process.clock import Clock, SystemClock
@@ -64,6 +66,10 @@ ANSWERS_A_BIND = Timeouts(connect=CONNECTING, read=3.0)
 """kube-scheduler gives a bind 5 s."""
 
 
+FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES,)
+"""Kinds that it caches besides those that every part does; the chart's role allows to list and watch them."""
+
+
 def main() -> int:
     """Run until stopped; return the exit code."""
     try:
@@ -99,7 +105,7 @@ def build(
     kube, binding_kube = _api_server(settings, process, clock)
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
-    state = ClusterState(clock, settings.scheduler_name, home=settings.namespace)
+    state = ClusterState(clock, settings.scheduler_name, home=settings.namespace, sources=SOURCES)
     following = follow(kube, state, clock, namespace=settings.namespace)
     wrong_clock = clock_skew_reason(kube.skew)
     doubts: list[Check] = [wrong_clock]
@@ -152,17 +158,16 @@ def build(
 
 def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> Informers:
     """The informers of the state, with Namespaces; events wait while kube-scheduler is answered."""
-    found = Informers(
+    return Informers(
         kube,
         state,
         clock,
         namespace=namespace,
+        kinds=FOLLOWED,
         pods=UNSUCCESSFUL,
         give_way=state.priority.give,
         once_synced=freeze_objects,
     )
-    found.follow_namespaces()
-    return found
 
 
 def freeze_objects() -> None:

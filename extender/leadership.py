@@ -72,5 +72,5 @@ class SchedulerLeads:
         except ApiError as error:
             log.warning("the scheduler's Lease cannot be read: nothing is bound", error=str(error))
             return False
-        self._cache.apply_lease(lease)
+        self._cache.of(LEASES).upsert(lease)
         return True

@@ -17,6 +17,8 @@ from booking.cluster_status.standings import ModelNow, models_now, standings_of
 from booking.cluster_status.viewer import Viewer
 from booking.cluster_status.why import Why, why_of
 from booking.errors import ClusterError, StoreError, UnknownPodError
+from booking.eviction.snapshot import VictimPolicy
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from booking.policy.visibility import Visibility
 from booking.principals import Principal
@@ -56,6 +58,7 @@ class ClusterStatus:
         may_read_events: Callable[[Principal, str], bool] = _nobody,
         resources: Callable[[], Mapping[str, str]] = dict,
         bookable: Callable[[], Mapping[str, int] | None] = lambda: None,
+        victims: VictimPolicy = LEAST_LOST_WORK,
     ) -> None:
         """Create it.
 
@@ -69,11 +72,12 @@ class ClusterStatus:
             may_read_events: whether the API server lets a user read the Events of a namespace.
             resources: model -> the resource under which pods request it; GPUs where it is not named.
             bookable: model -> GPUs that the calendar leaves for a booking that begins now.
+            victims: who may be evicted, as the controller decides it.
         """
         self._cache, self._kube, self._clock, self._terms = cache, kube, clock, terms
         self._booking_plans = BookingPlans(cache)
         self._visibility, self._unready_reason = visibility, unready_reason
-        self._may_read_events = may_read_events
+        self._may_read_events, self._victims = may_read_events, victims
         self._resources, self._calendar = resources, bookable
         self._namespace_facts = NamespaceFacts(kube, clock)
 
@@ -184,7 +188,7 @@ class ClusterStatus:
         problem = self._unready_reason()
         if problem:
             raise ClusterError(problem)
-        return take(self._cache, self._clock, self._terms, booking_plans)
+        return take(self._cache, self._clock, self._terms, booking_plans, policy=self._victims)
 
     def _viewer(self, who: Principal) -> Viewer:
         return Viewer(who, self._visibility())

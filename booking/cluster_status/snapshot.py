@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from booking.eviction.snapshot import VictimPolicy
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
 from cluster.decide.booking_plan.permanent_pods import PermanentPods
 from cluster.decide.explain import ExplanationSnapshot
 from cluster.decide.protection import never_evicted_reason
+from cluster.kube.resources import JOBS
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.jobs import Job
@@ -42,6 +45,7 @@ class StatusSnapshot:
     blocked: Mapping[str, str] = field(default_factory=dict)
     """Node -> its maintenance, as the annotation says, of the nodes that have some."""
     terms: EvictionSettings = field(default_factory=EvictionSettings)
+    policy: VictimPolicy = LEAST_LOST_WORK
 
     @property
     def explanation(self) -> ExplanationSnapshot:
@@ -68,7 +72,12 @@ class StatusSnapshot:
 
 
 def take(
-    cache: ClusterCache, clock: Clock, terms: EvictionSettings, booking_plans: BookingPlans | None = None
+    cache: ClusterCache,
+    clock: Clock,
+    terms: EvictionSettings,
+    booking_plans: BookingPlans | None = None,
+    *,
+    policy: VictimPolicy = LEAST_LOST_WORK,
 ) -> StatusSnapshot:
     """Take a snapshot of the cluster.
 
@@ -77,6 +86,7 @@ def take(
         clock: the time.
         terms: the administrator's settings.
         booking_plans: over the same cache, where it matters what is guaranteed to whom.
+        policy: who may be evicted, and at what cost.
     """
     now = clock.now()
     with cache.locked() as ledger:
@@ -92,10 +102,11 @@ def take(
             places=booking_plans.places(now) if booking_plans else EVERYWHERE,
             nodes=dict(cache.nodes),
             namespaces=cache.namespaces,
-            jobs=cache.jobs.all(),
+            jobs=cache.of(JOBS).all(),
             uses=dict(cache.uses),
             blocked=cache.blocked,
             terms=terms,
+            policy=policy,
         )
 
 

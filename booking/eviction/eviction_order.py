@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from booking.eviction.holder_cache import Costs, Holder, HolderCache, ModelHolders
+from booking.eviction.holder import Holder
+from booking.eviction.holder_cache import HolderCache, ModelHolders
 from booking.eviction.snapshot import EvictionSnapshot
 from booking.wording import counted, span
-from cluster.decide.eviction.costs import SECOND, microseconds
 from cluster.decide.eviction.fates import BARE, Fate
 from cluster.decide.eviction.victim_selection import Victim, price
 
@@ -51,12 +51,7 @@ def order(
     """
     holder_cache = HolderCache()
     node_holders_of = holder_cache.at(instant)
-    costs = Costs(
-        now=microseconds(instant.now),
-        restart=round(instant.terms.restart_cost_seconds * SECOND),
-        fates=holder_cache.fates(instant),
-        outgoing=excluded,
-    )
+    costs = instant.policy.costs(instant, holder_cache.fates(instant), excluded)
     open_nodes = None if nodes is None else frozenset(nodes)
     found: dict[str, list[tuple[Victim, str, Fate]]] = {}
     free: dict[str, int] = {}

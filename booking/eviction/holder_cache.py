@@ -5,85 +5,25 @@ values, so the same snapshot gives the same result, whatever was cached before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from operator import is_
 from typing import Final
 
-from booking.eviction.snapshot import EvictionSnapshot
-from booking.eviction.victims import granted_until, is_stuck, protection, stuck_from
+from booking.eviction.holder import Holder
+from booking.eviction.snapshot import EvictionSnapshot, VictimPolicy
 from booking.eviction_settings import EvictionSettings
-from cluster.decide.eviction.costs import Work, work_of
+from cluster.decide.eviction.costs import work_of
 from cluster.decide.eviction.fates import Fates, Member, member_of
-from cluster.decide.eviction.victim_selection import Victim
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.holdings import PodHoldings
+from cluster.decide.protection import is_stuck, stuck_from
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_terminating
 
 NEVER_LATER: Final = 2**63
 """Microseconds since 1970: later than any instant."""
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A pod, and the devices of one model of which it is the only holder."""
-
-    uid: str
-    devices: tuple[str, ...]
-    gpus: int
-    """Number of all its devices, of any model."""
-    work: Work
-    leaves: bool
-    """Whether the pod is terminating, and does not hang."""
-    evictable: bool
-    member: Member | None = None
-    """The same as a member of what its controller runs, if that may not replace it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What evictions destroy at one instant; instants and lengths in microseconds."""
-
-    now: int
-    restart: int
-    """The cost of a restart for each GPU."""
-    fates: Fates = field(default_factory=Fates)
-    outgoing: AbstractSet[str] = frozenset()
-    """Uids of pods that must leave already."""
-    _of_gangs: dict[str, int] = field(default_factory=dict)
-    """Key of a gang -> what it loses, computed once."""
-
-    def victim(self, holder: Holder, devices: tuple[str, ...]) -> Victim:
-        """An evictable holder of these devices, as a victim."""
-        work, cost, gang, gang_cost = holder.work, 0, "", 0
-        fate = self.fates.of(holder.member, outgoing=self.outgoing) if holder.member else None
-        if fate is None or fate.is_replaced:
-            cost = work.lost(holder.gpus, self.now, self.restart)
-        elif fate.gang:
-            gang, gang_cost = fate.gang, self.of_gang(fate.gang)
-        else:
-            cost = work.unsaved.lost(holder.gpus, self.now, self.restart)
-        return Victim(
-            uid=holder.uid,
-            devices=devices,
-            cost=cost,
-            since=work.since(self.now),
-            evictions=work.evictions,
-            gang=gang,
-            gang_cost=gang_cost,
-        )
-
-    def of_gang(self, key: str) -> int:
-        """What a gang loses when it ends."""
-        if key not in self._of_gangs:
-            self._of_gangs[key] = sum(
-                member.work.unsaved.lost(member.gpus, self.now, self.restart)
-                for member in self.fates.gang(key)
-            )
-        return self._of_gangs[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +73,7 @@ class HolderCache:
         self._namespaces: Mapping[str, Namespace] = {}
         self._protected: frozenset[str] = frozenset()
         self._terms: EvictionSettings | None = None
+        self._policy: VictimPolicy | None = None
 
     def at(self, instant: EvictionSnapshot) -> Mapping[str, NodeHolders]:
         """Node -> its holders at this instant. Not to be changed."""
@@ -153,12 +94,13 @@ class HolderCache:
         return Fates(members, instant.jobs)
 
     def _is_elsewhere(self, instant: EvictionSnapshot) -> bool:
-        """Whether the settings, or the protected namespaces, differ from those of the last call."""
+        """Whether the settings, the policy or the protected namespaces differ from those of the last call."""
         protected = self._protected
         if instant.namespaces is not self._namespaces:
             protected = frozenset(name for name, one in instant.namespaces.items() if one.is_protected)
-        same = protected == self._protected and instant.terms == self._terms
-        self._namespaces, self._protected, self._terms = instant.namespaces, protected, instant.terms
+        same = (protected, instant.terms, instant.policy) == (self._protected, self._terms, self._policy)
+        self._namespaces, self._protected = instant.namespaces, protected
+        self._terms, self._policy = instant.terms, instant.policy
         return not same
 
 
@@ -194,7 +136,9 @@ def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
         for uid, pod in known.items()
         if (member := member_of(pod, gpus=gpus[uid], leaves=_leaves(pod, instant)))
     )
-    ends = chain.from_iterable((granted_until(pod, instant.terms), stuck_from(pod)) for pod in known.values())
+    ends = chain.from_iterable(
+        (instant.policy.protected_until(pod, instant), stuck_from(pod)) for pod in known.values()
+    )
     return NodeHolders(
         view=view,
         uids=uids,
@@ -248,7 +192,7 @@ def _model_holders(
             gpus=len(holding.devices),
             work=work_of(pods[uid]),
             leaves=_leaves(pods[uid], instant),
-            evictable=protection(pods[uid], holding, instant) is None,
+            evictable=instant.policy.protection(pods[uid], holding, instant) is None,
             member=members.get(uid),
         )
         for uid, (holding, devices) in held.items()

@@ -1,11 +1,19 @@
-"""The parts of a reclaimer's or a booking server's snapshot that decide which pods may be evicted."""
+"""The parts of a reclaimer's or a booking server's snapshot that decide which pods may be evicted.
 
-from collections.abc import Mapping
+Who may be, and at what cost, is a policy that the snapshot carries (ADR 79).
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Protocol
 
+from booking.eviction.holder import Holder
 from booking.eviction_settings import EvictionSettings
+from cluster.decide.eviction.fates import Fates
+from cluster.decide.eviction.victim_selection import Victim
 from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.objects.bookings import Booking
 from cluster.objects.jobs import Job
 from cluster.objects.namespaces import Namespace
@@ -57,4 +65,47 @@ class EvictionSnapshot(Protocol):
     @property
     def terms(self) -> EvictionSettings:
         """The administrator's settings."""
+        ...
+
+    @property
+    def policy(self) -> "VictimPolicy":
+        """Who may be evicted, and at what cost."""
+        ...
+
+
+class Costs(Protocol):
+    """What evictions destroy at one instant."""
+
+    @property
+    def fates(self) -> Fates:
+        """What becomes of the pods' work."""
+        ...
+
+    def victim(self, holder: Holder, devices: tuple[str, ...]) -> Victim:
+        """An evictable holder of these devices, as a victim."""
+        ...
+
+    def at_least(self, saved: Iterable[int]) -> int:
+        """A lower bound of what it costs to free devices.
+
+        Args:
+            saved: for each of them, an instant after which its holder's work was not saved, in microseconds
+                since 1970.
+        """
+        ...
+
+
+class VictimPolicy(Protocol):
+    """Who may be evicted for a booked pod, and what that costs."""
+
+    def protection(self, pod: Pod, holding: PodHoldings | None, instant: EvictionSnapshot) -> str | None:
+        """Why a bound pod with this holding may not be evicted, as a clause; None when it may."""
+        ...
+
+    def protected_until(self, pod: Pod, instant: EvictionSnapshot) -> datetime | None:
+        """When a protection ends by time alone; None if none does."""
+        ...
+
+    def costs(self, instant: EvictionSnapshot, fates: Fates, outgoing: AbstractSet[str]) -> Costs:
+        """The costs at this instant; ``outgoing``: uids of pods that must leave already."""
         ...

@@ -13,7 +13,7 @@ from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
-from cluster.decide.queueing import GateQueue, Step, step, ungate_all
+from cluster.decide.queueing import GateQueue, Order, Step, step, ungate_all
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
@@ -32,10 +32,11 @@ RESTS: Final = 4
 class QueueGates:
     """Manages pods behind our gate. Not thread-safe."""
 
-    def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
+    def __init__(self, context: ReclaimerContext, terms: EvictionSettings, order: Order) -> None:
         self._context = context
         self._clock = context.clock
         self._is_on = terms.queue_gate
+        self._order = order
         self._recent_requests = RecentRequests(context.clock)
         self._expected: dict[tuple[str, str], float] = {}
         """(uid of an ungated pod, node) -> since when there has been room for it there."""
@@ -55,7 +56,7 @@ class QueueGates:
         if not queued:
             self._forget()
         elif not self._is_on:
-            self._ungate(ungate_all(queued))
+            self._ungate(ungate_all(queued, self._order))
         else:
             self._advance(snapshot)
 
@@ -65,7 +66,7 @@ class QueueGates:
         if self._unknown_since is None:
             self._unknown_since = now
         if now - self._unknown_since >= UNKNOWN_AT_MOST:
-            self._ungate(ungate_all(pods))
+            self._ungate(ungate_all(pods, self._order))
 
     def stop_leading(self) -> None:
         """Another replica leads: what was measured here means nothing."""
@@ -91,6 +92,7 @@ class QueueGates:
                 nodes=snapshot.nodes,
                 cover=snapshot.cover,
                 unbound=self._unbound,
+                order=self._order,
             )
         )
         now = self._clock.monotonic()

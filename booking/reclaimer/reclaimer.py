@@ -11,6 +11,8 @@ from typing import Final
 import structlog
 
 from booking.eviction.holder_cache import HolderCache
+from booking.eviction.snapshot import VictimPolicy
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.api_failures import ApiFailures
 from booking.reclaimer.context import ReclaimerContext, WriteEvent
@@ -30,6 +32,7 @@ from booking.reclaimer.queue_gates import QueueGates
 from booking.reclaimer.snapshot import Snapshot, take
 from booking.reclaimer.stripped_pods import StrippedPods
 from cluster.cache import BookingPlans, ClusterCache, read_bookings
+from cluster.decide.queueing import Order, by_priority_and_age
 from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube
 from cluster.objects.nodes import Node
@@ -81,15 +84,20 @@ class Reclaimer:
         terms: EvictionSettings,
         metrics: ReclaimerMetrics,
         executor: Executor = in_turn,
+        order: Order = by_priority_and_age,
+        victims: VictimPolicy = LEAST_LOST_WORK,
     ) -> None:
-        """Args: write_event: writes an Event on a pod; executor: runs requests concurrently."""
+        """Args: write_event: writes an Event on a pod; executor: runs requests concurrently.
+
+        ``order`` is that of the pods that wait for what is free; ``victims`` tells who may be evicted.
+        """
         self._kube = kube
         self._clock = clock
         self._cache = cache
         self._guards = guards
         self._evictor = evictor
         self._metrics = metrics
-        self._terms = terms
+        self._terms, self._victims = terms, victims
         self._holder_cache = HolderCache()
         self._booking_plans = BookingPlans(cache)
         self._read = -READ_EVERY
@@ -114,7 +122,7 @@ class Reclaimer:
         self._orders = Orders(context, terms)
         self._cover_annotations = CoverAnnotations(context)
         self._end_warnings = EndWarnings(context, terms)
-        self._gates = QueueGates(context, terms)
+        self._gates = QueueGates(context, terms, order)
         self._stripped_pods = StrippedPods(write_event)
         self._led = False
         self._blocked: str | None = None
@@ -201,7 +209,8 @@ class Reclaimer:
         return leads and unready_reason is None
 
     def _snapshot(self) -> Snapshot:
-        return self._holding.completed(take(self._cache, self._clock, self._terms, self._booking_plans))
+        now = take(self._cache, self._clock, self._terms, self._booking_plans, policy=self._victims)
+        return self._holding.completed(now)
 
     def _read_bookings(self) -> None:
         """Read the Bookings that our watch may not have shown yet.

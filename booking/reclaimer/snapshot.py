@@ -6,11 +6,14 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
+from booking.eviction.snapshot import VictimPolicy
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.scheduler_filters import ClusterObjects
+from cluster.kube.resources import JOBS
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold, encode_versions
 from cluster.objects.hold_verdicts import verdicts_of
@@ -54,6 +57,8 @@ class Snapshot:
     """The newest resourceVersion of each kind that was known: ``hold.encode_versions``."""
     terms: EvictionSettings = DEFAULTS
     """The administrator's settings."""
+    policy: VictimPolicy = LEAST_LOST_WORK
+    """Who may be evicted, and at what cost."""
     mirror_age: float | None = None
     """Seconds since the mirror confirmed the Booking objects; None when it never has."""
     since_watch_stale: float | None = None
@@ -108,6 +113,8 @@ def take(
     clock: Clock,
     terms: EvictionSettings = DEFAULTS,
     booking_plans: BookingPlans | None = None,
+    *,
+    policy: VictimPolicy = LEAST_LOST_WORK,
 ) -> Snapshot:
     """The cluster at this instant; parts that have not changed since the last snapshot are reused."""
     now = clock.now()
@@ -126,10 +133,11 @@ def take(
             places=booking_plans.places(now) if booking_plans else EVERYWHERE,
             holds={uid: hold for uid, hold in ledger.holds.items() if uid in pods},
             namespaces=cache.namespaces,
-            jobs=cache.jobs.all(),
+            jobs=cache.of(JOBS).all(),
             cluster_objects=cluster_objects,
             state=encode_versions(cache.reached),
             terms=terms,
+            policy=policy,
             mirror_age=cache.renewals.age(names.MIRROR_LEASE, monotonic=clock.monotonic()),
             since_watch_stale=cache.renewals.since_watch_stale(monotonic=clock.monotonic()),
             scheduler_age=cache.renewals.age(names.SCHEDULER_LEASE, monotonic=clock.monotonic()),

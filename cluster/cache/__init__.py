@@ -5,11 +5,13 @@ The extender and the controller (admission and reclaimer) build on it.
 
 from cluster.cache.booked_nodes import EVERYWHERE, BookedNodes, BookingPlans
 from cluster.cache.cache import ClusterCache
-from cluster.cache.informers import UNSUCCESSFUL, Informers, read_bookings
+from cluster.cache.informers import ALWAYS, SCHEDULING, UNSUCCESSFUL, Informers, read_bookings
 from cluster.cache.node_snapshots import NodeSnapshot, NodeSnapshots
 
 __all__ = [
+    "ALWAYS",
     "EVERYWHERE",
+    "SCHEDULING",
     "UNSUCCESSFUL",
     "BookedNodes",
     "BookingPlans",

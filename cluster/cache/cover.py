@@ -4,15 +4,15 @@ Owned and guarded by ``ClusterCache``. The candidates read from pods are kept be
 pod looks only at its user's pods, and costs little for each of them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from cluster import names
+from cluster.cache.store import Store
 from cluster.decide.adoption import Pair
 from cluster.decide.entitlement import Candidate, UserCoverage, candidate, entitlement
 from cluster.decide.ledger import Ledger, NodeView
-from cluster.decide.ledger.resource_versions import is_older, version_is_older
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
 
@@ -38,24 +38,31 @@ class _Covered:
 class Cover:
     """Bookings, and the pods of their users."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, bookings: Store[Booking]) -> None:
         self._ledger = ledger
-        self._bookings: dict[str, Booking] = {}
-        self._bookings_of: dict[str, list[Booking]] = {}
+        self._bookings = bookings
+        self._grouped: Mapping[str, Booking] = {}
+        """The bookings of ``_by_user``."""
+        self._by_user: dict[str, list[Booking]] = {}
         self._pods_of: dict[str, dict[str, Pod]] = {}
         self._read: dict[str, _Read] = {}
         self._covered: dict[str, _Covered] = {}
         self._users_on: dict[str, set[str]] = {}
         """Node -> users whose pods were read there."""
         self._user_of: dict[str, str] = {}
-        self._reported = ""
-        """Version up to which list and watch have reported every Booking."""
 
     # --- reading -------------------------------------------------------------------------------------
     @property
     def bookings(self) -> Mapping[str, Booking]:
         """Name -> Booking; replaced, never changed."""
-        return self._bookings
+        return self._bookings.all()
+
+    def _bookings_of(self, user: str) -> list[Booking]:
+        if self.bookings is not self._grouped:
+            self._grouped, self._by_user = self.bookings, {}
+            for booking in self._grouped.values():
+                self._by_user.setdefault(booking.spec.user, []).append(booking)
+        return self._by_user.get(user, [])
 
     def all(self, now: datetime, barred: frozenset[Pair] = frozenset()) -> dict[str, Booking]:
         """Pod uid -> the booking that covers it; considers pods of users with a running booking.
@@ -65,7 +72,7 @@ class Cover:
             barred: pods that a booking does not cover on their present node.
         """
         running: dict[str, list[Booking]] = {}
-        for booking in self._bookings.values():
+        for booking in self.bookings.values():
             if booking.is_running(now):
                 running.setdefault(booking.spec.user, []).append(booking)
         self._forget_what_changed()
@@ -92,14 +99,14 @@ class Cover:
     def may_cover(self, pod: Pod, now: datetime) -> bool:
         """Whether its user has a running booking at all."""
         user = pod.metadata.annotation(names.USER)
-        return any(booking.is_running(now) for booking in self._bookings_of.get(user or "", ()))
+        return any(booking.is_running(now) for booking in self._bookings_of(user or ""))
 
     def user_coverage(self, pod: Pod, now: datetime, barred: frozenset[Pair] = frozenset()) -> UserCoverage:
         """The bookings and pods of this pod's user, including the pod, which may not be known yet."""
         user = pod.metadata.annotation(names.USER)
         if not user:
             return UserCoverage(pods={pod.metadata.uid: pod})
-        bookings = tuple(self._bookings_of.get(user, ()))
+        bookings = tuple(self._bookings_of(user))
         pods = {pod.metadata.uid: pod, **self._pods_of.get(user, {})}
         covered = entitlement(bookings, self._candidates(pods.values()), now, barred=barred)
         return UserCoverage(bookings=bookings, pods=pods, covered=covered, barred=barred)
@@ -142,36 +149,6 @@ class Cover:
         self._covered.pop(user, None)
         if self._pods_of.get(user, {}).pop(pod.metadata.uid, None) and not self._pods_of[user]:
             del self._pods_of[user]
-
-    def replace_bookings(self, items: Sequence[Booking], version: str = "") -> None:
-        """All Booking objects, as of this version; those read separately since then are newer, and stay."""
-        self._reported = version
-        self._keep({booking.name: self._newer(booking) for booking in items})
-
-    def apply_booking(self, booking: Booking) -> None:
-        """A Booking is new or has changed.
-
-        A deleted Booking that was read separately before the watch reported its deletion is not added again.
-        """
-        if booking.name in self._bookings or not version_is_older(
-            booking.metadata.resource_version, self._reported
-        ):
-            self._keep({**self._bookings, booking.name: self._newer(booking)})
-
-    def remove_booking(self, booking: Booking) -> None:
-        """A Booking is gone."""
-        self._reported = booking.metadata.resource_version
-        self._keep({name: known for name, known in self._bookings.items() if name != booking.name})
-
-    def _newer(self, booking: Booking) -> Booking:
-        known = self._bookings.get(booking.name)
-        return known if known and is_older(booking.metadata, known.metadata) else booking
-
-    def _keep(self, bookings: dict[str, Booking]) -> None:
-        self._bookings = bookings
-        self._bookings_of = {}
-        for booking in bookings.values():
-            self._bookings_of.setdefault(booking.spec.user, []).append(booking)
 
 
 def _candidate_on(pod: Pod, view: NodeView | None) -> Candidate | None:

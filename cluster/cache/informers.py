@@ -4,23 +4,21 @@ While one of them is not synced, or has had no event for 150 s, nothing may be d
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from cluster.cache.cache import ClusterCache
-from cluster.cache.handlers import Bookings, Leases, Namespaces, Nodes, Pods
 from cluster.kube.interface import Kube
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import (
     BOOKINGS,
-    JOBS,
     LEASES,
-    NAMESPACES,
     NODES,
     PODS,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
     VOLUMES,
+    Resource,
 )
 from cluster.process.clock import Clock
 from cluster.process.stop_events import nothing
@@ -34,6 +32,12 @@ LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector that a pod leaves when it ends: the watch then shows it as deleted."""
 
 
+ALWAYS: Final[tuple[Resource[Any], ...]] = (PODS, NODES, LEASES, BOOKINGS)
+"""What every part with a cache follows."""
+SCHEDULING: Final[tuple[Resource[Any], ...]] = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)
+"""What placement depends on beside pods and nodes (``ClusterCache.keep_scheduling_objects``)."""
+
+
 class Informers:
     """The reflectors of one cache."""
 
@@ -44,6 +48,7 @@ class Informers:
         clock: Clock,
         *,
         namespace: str,
+        kinds: Iterable[Resource[Any]] = (),
         pods: str = LIVING,
         give_way: Callable[[], None] = nothing,
         once_synced: Callable[[], None] = nothing,
@@ -55,6 +60,7 @@ class Informers:
             cache: is kept current.
             clock: for staleness.
             namespace: where the Leases are.
+            kinds: what is followed besides ``ALWAYS``.
             pods: the selection of pods that is followed.
             give_way: called before each event of a pod, since those are by far the most frequent.
             once_synced: called once, from a reflector's thread, when all kinds have been read.
@@ -62,14 +68,22 @@ class Informers:
         self._kube, self._cache, self._clock = kube, cache, clock
         self._once_synced = once_synced
         self._was_synced = threading.Lock()
-        self._reflectors: dict[str, Reflector[Any]] = {
-            "pods": Reflector(kube, PODS, Pods(cache), clock, field_selector=pods, give_way=give_way),
-            "nodes": Reflector(kube, NODES, Nodes(cache), clock),
-            "leases": Reflector(kube, LEASES, Leases(cache), clock, namespace=namespace),
-            "bookings": Reflector(kube, BOOKINGS, Bookings(cache), clock),
-        }
-        for reflector in self._reflectors.values():
-            reflector.on_list = self._listed
+        self._namespace, self._pods, self._give_way = namespace, pods, give_way
+        self._reflectors: dict[str, Reflector[Any]] = {}
+        for resource in (*ALWAYS, *kinds):
+            self.add(resource.plural, self._reflector(resource))
+
+    def _reflector(self, resource: Resource[Any]) -> Reflector[Any]:
+        is_pod = resource is PODS
+        return Reflector(
+            self._kube,
+            resource,
+            self._cache.of(resource),
+            self._clock,
+            namespace=self._namespace if resource is LEASES else None,
+            field_selector=self._pods if is_pod else None,
+            give_way=self._give_way if is_pod else nothing,
+        )
 
     def add(self, kind: str, reflector: Reflector[Any]) -> None:
         """Add another kind that must be trusted as well; before the threads are started."""
@@ -80,21 +94,6 @@ class Informers:
         is_synced = all(reflector.is_synced for reflector in self._reflectors.values())
         if is_synced and self._was_synced.acquire(blocking=False):
             self._once_synced()
-
-    def follow_namespaces(self) -> None:
-        """Follow Namespaces too, for the administrators' annotations; before the threads are started."""
-        self.add("namespaces", Reflector(self._kube, NAMESPACES, Namespaces(self._cache), self._clock))
-
-    def follow_jobs(self) -> None:
-        """Follow Jobs too, for what an eviction destroys; before the threads are started."""
-        self.add("jobs", Reflector(self._kube, JOBS, self._cache.jobs, self._clock))
-
-    def follow_scheduling_objects(self) -> None:
-        """Follow everything else that placement depends on, for planning; before the threads are started."""
-        kept = self._cache.keep_scheduling_objects()
-        self.add("claims", Reflector(self._kube, VOLUME_CLAIMS, kept.claims, self._clock))
-        self.add("volumes", Reflector(self._kube, VOLUMES, kept.volumes, self._clock))
-        self.add("storage classes", Reflector(self._kube, STORAGE_CLASSES, kept.classes, self._clock))
 
     @property
     def reflectors(self) -> tuple[Reflector[Any], ...]:
@@ -142,4 +141,4 @@ def read_bookings(kube: Kube, cache: ClusterCache) -> None:
     for booking in kube.list(BOOKINGS).items:
         mine = known.get(booking.name)
         if mine is None or mine.metadata.resource_version != booking.metadata.resource_version:
-            cache.apply_booking(booking)
+            cache.of(BOOKINGS).upsert(booking)

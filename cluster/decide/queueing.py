@@ -16,10 +16,9 @@ GPUs that become free while no controller leads, or before it has seen them. The
 autoscaler, which does not see pods behind a gate, what the others wait for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Final
 
 from cluster.decide.ledger import NodeView
@@ -42,8 +41,16 @@ AHEAD: Final = 2
 """Maximum number of ungated pods without room. Each costs the scheduler a try at every change of a pod, and
 two kinds of GPUs that are full at one time are many."""
 
+Order = Callable[[Iterable[Pod]], list[Pod]]
+"""Returns the waiting pods in the order in which they get what is free (ADR 79)."""
+
 Unbound = AbstractSet[tuple[str, str]]
 """(uid, node) of pods that were ungated because they had room there, and were not bound."""
+
+
+def by_priority_and_age(pods: Iterable[Pod]) -> list[Pod]:
+    """The pods as kube-scheduler would take them."""
+    return sorted(pods, key=lambda pod: (-(pod.spec.priority or 0), first_created(pod), pod.metadata.uid))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +65,7 @@ class GateQueue:
     cover: Mapping[str, Booking] = field(default_factory=dict)
     """Uid -> the booking that covers the pod."""
     unbound: Unbound = frozenset()
+    order: Order = by_priority_and_age
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +117,15 @@ class _Found:
 
 def _in_order(queue: GateQueue) -> list[tuple[Pod, Booking | None]]:
     """All pods in line with the booking that covers them; covered pods come first."""
-    known = ((pod, queue.cover.get(pod.metadata.uid)) for pod in queue.pods)
-    found = [(pod, booking) for pod, booking in known if _is_in_line(pod, booking)]
-    return sorted(found, key=lambda one: (one[1] is None, *_place(one[0])))
+    cover = queue.cover
+    line = queue.order(pod for pod in queue.pods if _is_in_line(pod, cover.get(pod.metadata.uid)))
+    found = ((pod, cover.get(pod.metadata.uid)) for pod in line)
+    return sorted(found, key=lambda one: one[1] is None)
 
 
-def ungate_all(pods: Iterable[Pod]) -> Step:
+def ungate_all(pods: Iterable[Pod], order: Order = by_priority_and_age) -> Step:
     """As ``step`` where no pod is to wait behind the gate: all of them, as many as a step takes."""
-    queue = sorted((pod for pod in pods if is_queued(pod) and is_live(pod)), key=_place)
+    queue = order(pod for pod in pods if is_queued(pod) and is_live(pod))
     return Step(tuple(queue[:MOST]))
 
 
@@ -129,10 +138,6 @@ def _is_in_line(pod: Pod, booking: Booking | None) -> bool:
     if pod.spec.node_name or not is_live(pod):
         return False
     return not other_gates(pod) or (booking is not None and is_queued(pod))
-
-
-def _place(pod: Pod) -> tuple[int, datetime, str]:
-    return -(pod.spec.priority or 0), first_created(pod), pod.metadata.uid
 
 
 def _ahead(others: list[tuple[Pod, GpuRequest]]) -> list[Pod]:

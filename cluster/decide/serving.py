@@ -73,6 +73,7 @@ class Serving(Liveness):
         super().__init__()
         self._required_after = float("-inf")
         self._last_lease_at: float | None = None
+        self._was_listed = False
         self._rejections: dict[str, KubeletRejection] = {}
         self._taken: dict[str, datetime] = {}
         """Node -> when the latest pod that has run was admitted, by the node's clock."""
@@ -88,6 +89,11 @@ class Serving(Liveness):
         super().apply_lease(lease, monotonic=monotonic, now=now)
         if node is not None and self.state(node, monotonic=monotonic) != before:
             self.note_change(node)
+
+    def expect_list(self, *, monotonic: float) -> None:
+        """A list of all Leases comes: renewals before it may have been missed, unless it is the first."""
+        self.require_renewal_after(monotonic if self._was_listed else monotonic - MISSED_AFTER)
+        self._was_listed = True
 
     def require_renewal_after(self, instant: float) -> None:
         """Renewals may have been missed until then: a node counts after a later renewal."""

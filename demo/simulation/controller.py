@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from booking.admission.metrics import Metrics
 from booking.admission.patch import Operation
-from booking.controller import Base, admission, reclaim
+from booking.controller import FOLLOWED, Base, admission, reclaim
 from booking.reclaimer.executor import in_turn
 from booking.reclaimer.reclaimer import EVERY, Reclaimer
 from booking.settings import ControllerSettings
@@ -69,7 +69,8 @@ class Controller(Part):
         settings = ControllerSettings(instance=f"{self.name}-{self.lives}", **self._settings)
         threads, registry = Threads(), CollectorRegistry()
         cache = ClusterCache(self.clock)
-        following = Informers(self.kube, cache, self.clock, namespace=settings.namespace)
+        cache.keep_scheduling_objects()
+        following = Informers(self.kube, cache, self.clock, namespace=settings.namespace, kinds=FOLLOWED)
         wrong_clock = clock_skew_reason(self.kube.skew)
         # Base names the real process and client; here both are of one thread, with the methods that are used.
         for_one_thread: dict[str, Any] = {"process": threads, "kube": self.kube}

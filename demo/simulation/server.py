@@ -19,6 +19,7 @@ from booking.plan_controller import PlanController
 from booking.policy.limits import Limits
 from booking.principals import Principal
 from booking.records import BookingRequest, Record
+from booking.server import FOLLOWED
 from booking.server_metrics import ServerMetrics
 from booking.service import BookingService
 from booking.store import Store, open_store
@@ -56,9 +57,9 @@ class Server(Part):
         """As ``booking.server.build`` does, with one thread for all."""
         self.store = open_store(f"sqlite:///{self.database}")
         self.cache = ClusterCache(self.clock)
-        self.following = Informers(self.kube, self.cache, self.clock, namespace=names.NAMESPACE)
-        self.following.follow_namespaces()
-        self.following.follow_jobs()
+        self.following = Informers(
+            self.kube, self.cache, self.clock, namespace=names.NAMESPACE, kinds=FOLLOWED
+        )
         self.nodes = NodeCapacity(
             self.cache, self.clock, EvictionSettings(), unready_reason=self.following.unready_reason
         )

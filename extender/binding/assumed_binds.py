@@ -74,6 +74,6 @@ class AssumedBinds:
                 ledger.forget_assumed(uid)
             if what != "wait" and pod is not None and pod.metadata.uid == uid:
                 # Also for a pod that has ended: a rejection by its kubelet concerns the node.
-                self._state.apply_pod(pod)
+                self._state.of(PODS).upsert(pod)
         if what != "wait":
             self._log.info("an assumed bind is resolved", pod=assumption.pod.key, outcome=what)

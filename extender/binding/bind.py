@@ -201,7 +201,7 @@ class Bind:
         """
         if not pod.spec.node_name:
             return False
-        self._state.apply_pod(pod)
+        self._state.of(PODS).upsert(pod)
         if pod.spec.node_name != node:
             raise BindError(f"The pod is bound to node {pod.spec.node_name} already.")
         return True

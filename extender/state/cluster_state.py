@@ -5,13 +5,16 @@ Reflectors write it and the verbs read it, under the cache's one lock.
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 from cluster import names
 from cluster.cache import BookedNodes, BookingPlans, ClusterCache, NodeSnapshot
-from cluster.decide.ledger import NodeView
+from cluster.cache.pods import gpu_pod
+from cluster.decide.ledger import SOURCES, NodeView
+from cluster.decide.ledger.holdings import Source
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.ledger.resource_versions import is_older, version_is_older
 from cluster.decide.placement import NoPlaceError, choose
@@ -21,14 +24,14 @@ from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.decide.serving import (
     ANSWERED_WITHIN,
-    MISSED_AFTER,
     KubeletRejection,
     Serving,
     awaits_answer,
     is_short,
 )
+from cluster.kube.resources import NODES, PODS
 from cluster.objects.assignment import devices_of
-from cluster.objects.nodes import Lease, Node
+from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, is_live
 from cluster.objects.quantity import QuantityError
 from cluster.process.clock import Clock
@@ -80,20 +83,38 @@ class ClusterState(ClusterCache):
     """The cache, the pods that wait for us, and what filter has seen and answered."""
 
     def __init__(
-        self, clock: Clock, scheduler: str = names.SCHEDULER_NAME, *, home: str = names.NAMESPACE
+        self,
+        clock: Clock,
+        scheduler: str = names.SCHEDULER_NAME,
+        *,
+        home: str = names.NAMESPACE,
+        sources: Sequence[Source] = SOURCES,
     ) -> None:
-        """Args: scheduler: ``schedulerName`` of the pods that wait for us; home: the product's namespace."""
+        """An empty cache.
+
+        Args:
+            clock: for ages.
+            scheduler: ``schedulerName`` of the pods that wait for us.
+            home: the product's namespace.
+            sources: where it is written what a pod holds.
+        """
         self.serving: Final = Serving()
         self.priority: Final = VerbPriority(clock)
         """Lets threads that read events wait while kube-scheduler is answered."""
         super().__init__(
-            clock, home=home, at_a_time=AT_A_TIME, give_way=self.priority.give, liveness=self.serving
+            clock,
+            home=home,
+            at_a_time=AT_A_TIME,
+            give_way=self.priority.give,
+            liveness=self.serving,
+            sources=sources,
         )
         self._scheduler = scheduler
         self._booking_plans = BookingPlans(self)
         self.index = EquivalenceCache(self, clock)
         """Which nodes fit which request."""
-        self.waiting: dict[str, Pod] = {}
+        pods = self.of(PODS)
+        self.waiting: Final = pods.index(self._waits).live
         """Uid -> pod of ours that requests GPUs and is not bound."""
         self.rejections: dict[str, Rejection] = {}
         """Uid -> the last answer of filter, if it rejected a node."""
@@ -111,7 +132,9 @@ class ClusterState(ClusterCache):
         self._seen: OrderedDict[str, Pod] = OrderedDict()
         self._unanswered: dict[str, float] = {}
         """Uid -> since when a kubelet's answer is expected: the decision, or when the pod was seen bound."""
-        self._has_leases = False
+        pods.observe(self._note_pod)
+        pods.observe_lists(self._drop_missing)
+        self.of(NODES).observe(self._note_node)
 
     def request(self, pod: Pod) -> GpuRequest:
         """The pod's request at this instant, from its own spec and the booking that covers it.
@@ -120,7 +143,7 @@ class ClusterState(ClusterCache):
             QuantityError: an amount of GPUs cannot be read.
         """
         is_owned = bool(pod.metadata.annotation(names.USER))
-        return gpu_request_of(pod, self.cover_of(pod, self._clock.now()) if is_owned else None)
+        return gpu_request_of(pod, self.cover_of(pod, self.clock.now()) if is_owned else None)
 
     def plan_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:
         """A function: node -> why other bookings keep the pod off it; None if they do not.
@@ -132,7 +155,7 @@ class ClusterState(ClusterCache):
 
     def plan_rejection_or_none(self, pod: Pod, request: GpuRequest) -> NodeRejection | None:
         """As ``plan_rejection``; None if no node would be rejected."""
-        now, need = self._clock.now(), request.devices
+        now, need = self.clock.now(), request.devices
         booking = self.cover_of(pod, now)
         if not need:
             return None
@@ -146,10 +169,10 @@ class ClusterState(ClusterCache):
         )
 
     def _stays(self, pod: Pod) -> bool:
-        return never_evicted_reason(pod, namespaces=self.namespaces, home=self._home) is not None
+        return never_evicted_reason(pod, namespaces=self.namespaces, home=self.home) is not None
 
     def _permanent_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:
-        permanent = self._booking_plans.permanent_pods(self._clock.now())
+        permanent = self._booking_plans.permanent_pods(self.clock.now())
         decided = self.decided(pod.metadata.uid)
         return lambda node: (
             None
@@ -185,8 +208,8 @@ class ClusterState(ClusterCache):
         """Reserve devices softly on a node to which a pod will probably be bound."""
         if not request.demand or request.hold:
             return
-        with self._lock:
-            view = self._ledger.view(node)
+        with self.locked() as ledger:
+            view = ledger.view(node)
         reserved = self.soft.of_others(request.uid).get(node, frozenset())
         with suppress(NoPlaceError):
             self.soft.reserve(request.uid, node, devices_of(choose(request, view.holding(reserved))), seconds)
@@ -203,12 +226,7 @@ class ClusterState(ClusterCache):
 
     def apart(self, uid: str) -> frozenset[str]:
         """Nodes whose verdict on a pod differs from that on pods with the same request."""
-        return frozenset(node for node in (self._ledger.nomination(uid), self.decided(uid)) if node)
-
-    def decided(self, uid: str) -> str | None:
-        """The node chosen for a pod, until the bind is seen or taken back."""
-        found = self._ledger.assumption(uid)
-        return found.node if found else None
+        return frozenset(node for node in (self.nominated(uid), self.decided(uid)) if node)
 
     def agent(self, view: NodeView, now: float) -> AgentState:
         """The state of a node's agent and kubelet: nothing is bound to a node that is not "alive"."""
@@ -220,8 +238,8 @@ class ClusterState(ClusterCache):
     def expect_answer(self, uid: str) -> None:
         """A node has been chosen for the pod: from now on an answer of its kubelet is expected."""
         self.soft.release(uid)
-        with self._lock:
-            self._unanswered[uid] = self._clock.monotonic()
+        with self.locked():
+            self._unanswered[uid] = self.clock.monotonic()
 
     def awaits_answer(self, node: str) -> bool:
         """Whether a pod is on its way to a node whose kubelet has not answered for it yet.
@@ -229,42 +247,22 @@ class ClusterState(ClusterCache):
         A kubelet that does not answer does not keep pods off its node indefinitely, unless its agent has
         given no sign of life either since the pod was bound: both may be gone, with the machine.
         """
-        with self._lock:
-            now = self._clock.monotonic()
+        with self.locked() as ledger:
+            now = self.clock.monotonic()
             renewal = self.serving.renewal(node)
             renewed = renewal.at if renewal else float("-inf")
-            times = (self._unanswered.get(holding.uid) for holding in self._ledger.view(node).holdings)
+            times = (self._unanswered.get(holding.uid) for holding in ledger.view(node).holdings)
             return any(
                 since is not None and (now - since < ANSWERED_WITHIN or renewed <= since) for since in times
             )
 
-    def replace_pods(self, items: Sequence[Pod], version: str) -> None:
-        """Take over all living pods. What filter saw of others is dropped, even if they were never listed."""
-        super().replace_pods(items, version)
-        living = {pod.metadata.uid for pod in items}
-        with self._lock:
-            seen = list(self._seen.items())
-        for uid, pod in seen:
-            if uid not in living and not version_is_older(version, pod.metadata.resource_version):
-                with self._lock:
-                    if self._seen.get(uid) is pod:
-                        self.drop_remembered(uid)
-
-    def replace_leases(self, items: Sequence[Lease], version: str = "") -> None:
-        """Take over all Leases of the product's namespace: changes before this list may have been missed."""
-        with self._lock:
-            now = self._clock.monotonic()
-            self.serving.require_renewal_after(now if self._has_leases else now - MISSED_AFTER)
-            self._has_leases = True
-            super().replace_leases(items, version)
-
     def places(self) -> BookedNodes:
         """The nodes that suit booked pods now; the same object as long as nothing has changed."""
-        return self._booking_plans.places(self._clock.now())
+        return self._booking_plans.places(self.clock.now())
 
     def planned(self, pod: Pod, request: GpuRequest) -> Callable[[str], bool] | None:
         """A function: node -> whether the pod's booking has enough planned there; None if no plan matters."""
-        now = self._clock.now()
+        now = self.clock.now()
         booking, need = self.cover_of(pod, now), request.devices
         if booking is None or not need:
             return None
@@ -275,7 +273,7 @@ class ClusterState(ClusterCache):
 
     def remember(self, pod: Pod) -> None:
         """Keep the pod as filter saw it: a bind is decided on that state and no other."""
-        with self._lock:
+        with self.locked():
             self._seen[pod.metadata.uid] = pod
             self._seen.move_to_end(pod.metadata.uid)
             if len(self._seen) > REMEMBERED:
@@ -284,7 +282,7 @@ class ClusterState(ClusterCache):
 
     def remembered(self, uid: str) -> Pod | None:
         """The pod as filter saw it last; None if it never did, for example before a restart."""
-        with self._lock:
+        with self.locked():
             return self._seen.get(uid)
 
     def newest(self, uid: str) -> Pod | None:
@@ -297,7 +295,7 @@ class ClusterState(ClusterCache):
 
     def drop_remembered(self, uid: str) -> None:
         """The pod is gone or bound: drop what filter saw and answered."""
-        with self._lock:
+        with self.locked():
             self._seen.pop(uid, None)
             self._drop_rejection(uid)
 
@@ -307,12 +305,12 @@ class ClusterState(ClusterCache):
 
     def decide_again(self, uid: str) -> None:
         """Drop what filter saw, as out of date. The rejection is kept: the pod is requeued when it fits."""
-        with self._lock:
+        with self.locked():
             self._seen.pop(uid, None)
 
     def note(self, rejection: Rejection) -> None:
         """Record the last answer of filter about a pod."""
-        with self._lock:
+        with self.locked():
             if rejection.nodes and rejection.uid in self._seen:
                 kept = (one.nodes for one in self.rejections.values())
                 nodes = self._node_sets.shared(rejection.nodes, self.index.names, kept)
@@ -321,39 +319,45 @@ class ClusterState(ClusterCache):
             else:
                 self._drop_rejection(rejection.uid)
 
-    def _apply_node(self, node: Node) -> None:
-        name = node.metadata.name
-        before = self.nodes.get(name)
-        super()._apply_node(node)
-        if before is None or before.status.allocatable != self.nodes[name].status.allocatable:
+    def _drop_missing(self, living: AbstractSet[str], version: str) -> None:
+        """A list of pods came: drop what filter saw of others, even if they were never listed."""
+        with self.locked():
+            seen = list(self._seen.items())
+        for uid, pod in seen:
+            if uid not in living and not version_is_older(version, pod.metadata.resource_version):
+                with self.locked():
+                    if self._seen.get(uid) is pod:
+                        self.drop_remembered(uid)
+
+    def _note_node(self, name: str, before: Node | None, node: Node | None) -> None:
+        if node is None:
+            self.serving.forget_node(name)
+        elif before is None or before.status.allocatable != node.status.allocatable:
             self.serving.note_change(name)
 
-    def _forget_node(self, name: str) -> None:
-        super()._forget_node(name)
-        self.serving.forget_node(name)
+    def _waits(self, pod: Pod) -> Pod | None:
+        if pod.spec.node_name or not is_live(pod) or pod.spec.scheduler_name != self._scheduler:
+            return None
+        return gpu_pod(pod)
 
-    def _apply(self, pod: Pod) -> bool:
-        uid = pod.metadata.uid
-        was_known = uid in self.pods
-        if not super()._apply(pod):
-            return False
-        self._apply_kubelet_answer(pod, was_known=was_known)
+    def _note_pod(self, uid: str, before: Pod | None, pod: Pod | None) -> None:
+        if pod is None:
+            self._answered(uid, before.spec.node_name if before else None)
+            self.drop_remembered(uid)
+            return
+        self._apply_kubelet_answer(pod, was_known=before is not None)
         self.rejection_changes += uid in self.rejections
-        self.waiting.pop(uid, None)
         if pod.spec.node_name or not is_live(pod):
             self.drop_remembered(uid)
-        elif uid in self.pods and pod.spec.scheduler_name == self._scheduler:
-            self.waiting[uid] = pod
-        return True
 
     def _apply_kubelet_answer(self, pod: Pod, *, was_known: bool) -> None:
         """Apply what a pod's status shows about its node."""
-        uid, now = pod.metadata.uid, self._clock.monotonic()
+        uid, now = pod.metadata.uid, self.clock.monotonic()
         if awaits_answer(pod):
             self._unanswered.setdefault(uid, now)
-        elif not self._ledger.assumption(uid):
+        elif not self.decided(uid):
             self._answered(uid, pod.spec.node_name)
-        rejection = self.serving.apply_pod(pod, was_known=was_known, monotonic=now, now=self._clock.now())
+        rejection = self.serving.apply_pod(pod, was_known=was_known, monotonic=now, now=self.clock.now())
         if rejection:
             self.kubelet_rejections.append(rejection)
 
@@ -361,12 +365,3 @@ class ClusterState(ClusterCache):
         """No answer is expected for a pod any more."""
         if self._unanswered.pop(uid, None) is not None and node:
             self.bind_queue.notify(node)
-
-    def _forget(self, uid: str, version: str) -> bool:
-        known = self.pods.get(uid)
-        if not super()._forget(uid, version):
-            return False
-        self._answered(uid, known.spec.node_name if known else None)
-        self.waiting.pop(uid, None)
-        self.drop_remembered(uid)
-        return True

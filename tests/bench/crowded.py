@@ -8,6 +8,7 @@ import msgspec
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.inventory import encode_inventory
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -47,11 +48,11 @@ def a_crowd(nodes: int) -> tuple[ClusterCache, FakeClock]:
     cache = ClusterCache(clock)
     cache.keep_scheduling_objects()
     for name in node_names(nodes):
-        cache.apply_node(msgspec.json.decode(a_node_text(name), type=Node))
-        cache.apply_lease(a_lease(name))
+        cache.of(NODES).upsert(msgspec.json.decode(a_node_text(name), type=Node))
+        cache.of(LEASES).upsert(a_lease(name))
     for number in range(nodes * GPUS):
-        cache.apply_pod(msgspec.json.decode(a_pod_text(number), type=Pod))
-    cache.apply_booking(a_booking("b-1", user=BOOKED, model=A100, count=nodes * GPUS))
+        cache.of(PODS).upsert(msgspec.json.decode(a_pod_text(number), type=Pod))
+    cache.of(BOOKINGS).upsert(a_booking("b-1", user=BOOKED, model=A100, count=nodes * GPUS))
     return cache, clock
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cluster import names
+from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.objects.inventory import Device
 from cluster.process.clock import SystemClock
 from devcluster.paths import CHECKOUT
@@ -47,11 +48,11 @@ def a_state(nodes: int) -> ClusterState:
     clock = SystemClock()
     state = ClusterState(clock)
     for number, name in enumerate(node_names(nodes)):
-        state.apply_node(a_node(name, *gpus_of(name, number)))
-        state.apply_lease(a_lease(name, renewed=clock.now()))
+        state.of(NODES).upsert(a_node(name, *gpus_of(name, number)))
+        state.of(LEASES).upsert(a_lease(name, renewed=clock.now()))
         for index, uuid in enumerate(uuids_of(name)[:HELD]):
-            state.apply_pod(a_pod(f"p-{name}-{index}").asks(1).on(name, {"main": (uuid,)}).obj)
-        state.apply_pod(a_pod(f"p-{name}-{HELD}").on(name).obj)
+            state.of(PODS).upsert(a_pod(f"p-{name}-{index}").asks(1).on(name, {"main": (uuid,)}).obj)
+        state.of(PODS).upsert(a_pod(f"p-{name}-{HELD}").on(name).obj)
     return state
 
 

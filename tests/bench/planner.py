@@ -8,6 +8,7 @@ from booking.eviction.holder_cache import HolderCache
 from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, plan
 from booking.reclaimer.snapshot import take
+from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod, is_live
 from tests.bench.bench_plan import Measured
 from tests.bench.child import announce
@@ -43,11 +44,11 @@ def measured(nodes: int, booked: int) -> Measured:
         return 1e3 * percentile(ours, 50), 1e3 * percentile(least, 50)
 
     idle, _ = median(0)
-    cache.apply_pod(a_booked_pod(0))
+    cache.of(PODS).upsert(a_booked_pod(0))
     first = 1e3 * seconds(planned)
     one, least = median(1)
     for number in range(booked):
-        cache.apply_pod(a_booked_pod(number))
+        cache.of(PODS).upsert(a_booked_pod(number))
     many, _ = median(booked)
     return Measured(floor=least, first=first, one=one, many=many, idle=idle, memory=resident())
 

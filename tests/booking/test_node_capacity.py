@@ -15,7 +15,7 @@ from cluster import names
 from cluster.cache import ClusterCache, Informers
 from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
-from cluster.kube.resources import NODES
+from cluster.kube.resources import BOOKINGS, LEASES, NAMESPACES, NODES, PODS
 from cluster.objects.inventory import Device
 from cluster.objects.namespaces import Namespace
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_booking, a_lease, a_node, a_pod
@@ -28,8 +28,9 @@ class Watched:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
         self.cache = ClusterCache(self.clock)
-        following = Informers(self.kube, self.cache, self.clock, namespace=names.NAMESPACE)
-        following.follow_namespaces()
+        following = Informers(
+            self.kube, self.cache, self.clock, namespace=names.NAMESPACE, kinds=(NAMESPACES,)
+        )
         self.capacity = NodeCapacity(
             self.cache, self.clock, EvictionSettings(), unready_reason=following.unready_reason
         )
@@ -100,11 +101,11 @@ class Held:
         self.capacity = NodeCapacity(
             self.cache, self.clock, terms or EvictionSettings(), unready_reason=lambda: None
         )
-        self.cache.apply_node(a_node("n0", a100(0), a100(1)))
+        self.cache.of(NODES).upsert(a_node("n0", a100(0), a100(1)))
 
     def on(self, pod: PodBuilder, *devices: int) -> "Held":
         given = {"main": tuple(f"GPU-n0-{index}" for index in devices)}
-        self.cache.apply_pod(pod.asks(max(1, len(devices))).on("n0", given if devices else None).obj)
+        self.cache.of(PODS).upsert(pod.asks(max(1, len(devices))).on("n0", given if devices else None).obj)
         return self
 
     def left(self) -> int:
@@ -124,9 +125,9 @@ def test_a_device_held_in_a_protected_namespace_cannot_be_booked_until_that_ends
     held = Held().on(a_pod().of("alice"), 0)
     assert held.left() == 2
     protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
-    held.cache.replace_namespaces([msgspec.convert(protected, Namespace)])
+    held.cache.of(NAMESPACES).replace([msgspec.convert(protected, Namespace)])
     assert held.left() == 1
-    held.cache.replace_namespaces([])
+    held.cache.of(NAMESPACES).replace([])
     assert held.left() == 2
 
 
@@ -136,20 +137,20 @@ def test_l6_devices_whose_holder_is_unknown_cannot_be_booked() -> None:
 
 def test_l6_no_booking_on_a_node_with_an_unresponsive_agent_can_start_within_minutes() -> None:
     held = Held()
-    held.cache.apply_lease(a_lease("n0", renewed=held.clock.now()))
+    held.cache.of(LEASES).upsert(a_lease("n0", renewed=held.clock.now()))
     assert held.capacity.capacity().pauses == {}
     held.clock.advance(76)
     assert held.left() == 2
     until = held.clock.now() + timedelta(minutes=15)
     assert held.capacity.capacity().pauses == {A100: (Grant(node="n0", count=2, until=until),)}
 
-    held.cache.apply_lease(a_lease("n0", renewed=held.clock.now(), version=2))
+    held.cache.of(LEASES).upsert(a_lease("n0", renewed=held.clock.now(), version=2))
     assert held.capacity.capacity().pauses == {}
 
 
 def test_l6_an_agent_that_has_stopped_and_does_not_return_is_unresponsive_too() -> None:
     held = Held()
-    held.cache.apply_lease(a_lease("n0", renewed=held.clock.now(), stopping=True))
+    held.cache.of(LEASES).upsert(a_lease("n0", renewed=held.clock.now(), stopping=True))
     held.clock.advance(74)
     assert held.capacity.capacity().pauses == {}
     held.clock.advance(2)
@@ -159,8 +160,8 @@ def test_l6_an_agent_that_has_stopped_and_does_not_return_is_unresponsive_too() 
 def test_booked_pods_keep_their_devices_on_an_unresponsive_node() -> None:
     held = Held().on(a_pod().of("alice"), 1)
     now = held.clock.now()
-    held.cache.apply_booking(a_booking("b-1", start=now, end=now + timedelta(hours=9)))
-    held.cache.apply_lease(a_lease("n0", renewed=now))
+    held.cache.of(BOOKINGS).upsert(a_booking("b-1", start=now, end=now + timedelta(hours=9)))
+    held.cache.of(LEASES).upsert(a_lease("n0", renewed=now))
     held.clock.advance(76)
     (pause,) = held.capacity.capacity().pauses[A100]
     assert (pause.node, pause.count) == ("n0", 1)
@@ -168,7 +169,7 @@ def test_booked_pods_keep_their_devices_on_an_unresponsive_node() -> None:
 
 def test_l6_nothing_can_be_booked_on_a_node_whose_agent_is_unresponsive_for_an_hour() -> None:
     held = Held()
-    held.cache.apply_lease(a_lease("n0", renewed=held.clock.now()))
+    held.cache.of(LEASES).upsert(a_lease("n0", renewed=held.clock.now()))
     held.clock.advance(3599)
     assert held.left() == 2
     held.clock.advance(1)
@@ -179,7 +180,7 @@ def test_l6_nothing_can_be_booked_on_a_node_whose_agent_is_unresponsive_for_an_h
 def test_the_pods_of_a_booking_pin_it_to_their_node() -> None:
     held = Held().on(a_pod().of("alice"), 1)
     now = held.clock.now()
-    held.cache.apply_booking(a_booking("b-1", start=now, end=now + timedelta(hours=1)))
+    held.cache.of(BOOKINGS).upsert(a_booking("b-1", start=now, end=now + timedelta(hours=1)))
     assert held.capacity.capacity().pins == {"b-1": {"n0": 1}}
     assert held.left() == 2
     held.clock.advance(3600)
@@ -198,7 +199,7 @@ def test_the_capacity_is_rebuilt_only_when_something_has_changed() -> None:
     held = Held()
     first = held.capacity.capacity()
     assert held.capacity.capacity() is first
-    held.cache.apply_node(a_node("n1", a100(0, "n1"), version=2))
+    held.cache.of(NODES).upsert(a_node("n1", a100(0, "n1"), version=2))
     assert held.capacity.capacity() is not first
 
 

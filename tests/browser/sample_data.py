@@ -12,6 +12,7 @@ from booking.errors import RefusedError
 from booking.principals import Principal
 from booking.records import BookingRequest, Record
 from booking.store_records import Block
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, encode_use
 from cluster.objects.pods import Pod
 from tests.booking.web.pages.site import DAY, Site
@@ -108,7 +109,7 @@ def add_cluster(site: Site) -> None:
     """Let the cluster be seen as well: nodes, devices and pods of everybody's."""
     now = site.clock.now()
     unhealthy = a100(2, "gpu-a2", health="unhealthy", reason="XID 79: the GPU has fallen off the bus")
-    site.cache.replace_nodes(
+    site.cache.of(NODES).replace(
         [
             a_node("gpu-a1", *(a100(index, "gpu-a1") for index in range(4))),
             a_node("gpu-a2", a100(0, "gpu-a2"), a100(1, "gpu-a2"), unhealthy, a100(3, "gpu-a2")),
@@ -117,14 +118,14 @@ def add_cluster(site: Site) -> None:
         ]
     )
     for node in ("gpu-a1", "gpu-a2", "gpu-h1"):
-        site.cache.apply_lease(a_lease(node, renewed=now, use=encode_use(used(node, now))))
+        site.cache.of(LEASES).upsert(a_lease(node, renewed=now, use=encode_use(used(node, now))))
     for booking in (
         a_booking("b-k7w2m9qx4t", count=2, start=now - 3 * DAY, end=now + 2 * DAY, namespace="vision"),
         a_booking("b-4tzk7bm9xq", user="carol", model=H100, count=4, start=now - DAY, end=now + 7 * DAY),
     ):
-        site.cache.apply_booking(booking)
+        site.cache.of(BOOKINGS).upsert(booking)
     for pod in _pods(now):
-        site.cache.apply_pod(pod)
+        site.cache.of(PODS).upsert(pod)
 
 
 BUSY: Final = {

@@ -5,6 +5,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import expect
 
+from cluster.kube.resources import NODES
 from tests.booking.web.pages.site import Site
 from tests.browser.sample_data import add_bookings, add_cluster
 from tests.browser.visitor import DESK, PATIENCE, PHONE, Screen, Visitors
@@ -43,7 +44,7 @@ def test_changes_are_shown_without_reloading_the_page(site: Site, visitors: Visi
     expect(page.locator(".counts")).to_contain_text("1 unhealthy")
     link = page.get_by_role("table", name="GPUs of gpu-a1").get_by_role("link", name="vision/notebook")
     link.focus()
-    site.cache.remove_node(site.cache.nodes["gpu-a2"])
+    site.cache.of(NODES).remove(site.cache.nodes["gpu-a2"])
     page.clock.fast_forward("00:16")
     expect(page.locator(".counts")).not_to_contain_text("unhealthy")
     expect(link).to_be_focused()

@@ -4,12 +4,11 @@ import itertools
 from datetime import timedelta
 
 from cluster import names
-from cluster.cache.handlers import Bookings, Leases, Nodes, Pods
 from cluster.decide.ledger import NodeView
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.node_lease import micro_time
-from cluster.kube.resources import PODS
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.assignment import Assignment, assignment_of
 from cluster.objects.bookings import Booking
 from cluster.objects.inventory import Device
@@ -37,10 +36,10 @@ class Cluster:
         self.preempt = Preempt(self.state, self.clock, Terms(home=names.NAMESPACE))
         self.bind = self.binding(patience=0)
         self.assumed_binds = AssumedBinds(self.kube, self.state, self.clock, self.keyed_lock)
-        self.pods = Pods(self.state)
-        self.nodes = Nodes(self.state)
-        self.leases = Leases(self.state)
-        self.bookings = Bookings(self.state)
+        self.pods = self.state.of(PODS)
+        self.nodes = self.state.of(NODES)
+        self.leases = self.state.of(LEASES)
+        self.bookings = self.state.of(BOOKINGS)
         self._versions = itertools.count(1)
 
     def binding(self, **settings: float) -> Bind:

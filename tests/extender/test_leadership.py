@@ -49,7 +49,7 @@ def election() -> Election:
 
 
 def test_the_extender_leads_while_its_scheduler_holds_the_lease(election: Election) -> None:
-    election.state.apply_lease(election.renew())
+    election.state.of(LEASES).upsert(election.renew())
 
     assert election.leads()
     election.clock.advance(14)
@@ -61,7 +61,7 @@ def test_the_extender_leads_while_its_scheduler_holds_the_lease(election: Electi
 def test_the_extender_does_not_lead_while_another_scheduler_holds_the_lease(
     election: Election, holder: str
 ) -> None:
-    election.state.apply_lease(election.renew(holder))
+    election.state.of(LEASES).upsert(election.renew(holder))
 
     assert not election.leads()
 
@@ -79,14 +79,14 @@ def test_a_lease_that_we_have_not_seen_is_read_once(election: Election) -> None:
 
 
 def test_a_scheduler_that_has_just_won_is_recognised_before_the_watch_reports_it(election: Election) -> None:
-    election.state.apply_lease(election.renew("other_2222"))
+    election.state.of(LEASES).upsert(election.renew("other_2222"))
     election.renew()
 
     assert election.leads()
 
 
 def test_an_expired_lease_has_no_holder(election: Election) -> None:
-    election.state.apply_lease(election.renew())
+    election.state.of(LEASES).upsert(election.renew())
     election.clock.advance(15)
 
     assert not election.leads()
@@ -94,7 +94,7 @@ def test_an_expired_lease_has_no_holder(election: Election) -> None:
 
 
 def test_renewals_that_the_watch_has_not_delivered_are_read(election: Election) -> None:
-    election.state.apply_lease(election.renew())
+    election.state.of(LEASES).upsert(election.renew())
     election.clock.advance(20)
     election.renew()
 
@@ -102,19 +102,19 @@ def test_renewals_that_the_watch_has_not_delivered_are_read(election: Election) 
 
 
 def test_a_process_that_was_frozen_does_not_lead_because_of_an_old_event(election: Election) -> None:
-    election.state.apply_lease(election.renew())
+    election.state.of(LEASES).upsert(election.renew())
     election.clock.advance(2)
     waiting_in_the_socket = election.renew()
     election.clock.advance(18)
     election.renew("other_2222")
 
-    election.state.apply_lease(waiting_in_the_socket)
+    election.state.of(LEASES).upsert(waiting_in_the_socket)
 
     assert not election.leads()
 
 
 def test_l6_an_old_lease_does_not_count_while_the_api_server_is_away(election: Election) -> None:
-    election.state.apply_lease(election.renew())
+    election.state.of(LEASES).upsert(election.renew())
     election.kube.down = True
 
     assert election.leads()
@@ -124,9 +124,9 @@ def test_l6_an_old_lease_does_not_count_while_the_api_server_is_away(election: E
 
 def test_a_deleted_lease_has_no_holder(election: Election) -> None:
     lease = election.renew()
-    election.state.apply_lease(lease)
+    election.state.of(LEASES).upsert(lease)
     election.kube.finish(LEASES, names.SCHEDULER_LEASE, namespace=NAMESPACE)
-    election.state.remove_lease(lease)
+    election.state.of(LEASES).remove(lease)
 
     assert not election.leads()
 

@@ -16,6 +16,7 @@ from cluster import names
 from cluster.cache import ClusterCache
 from cluster.decide.adoption import Pair, is_new
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.bookings import Booking
 from cluster.objects.device_selector import device_selector_of
 from cluster.objects.pods import Pod, first_created, is_live, is_terminal
@@ -49,9 +50,9 @@ def _places_matter(state: State, now: datetime) -> bool:
 
 def _barred(state: State, now: datetime) -> frozenset[Pair]:
     cache = ClusterCache(FakeClock(now))
-    cache.replace_nodes(list(state.nodes.values()))
-    cache.replace_pods([pod for pod in state.pods.values() if not is_terminal(pod)], "1")
-    cache.replace_bookings(list(state.bookings.values()))
+    cache.of(NODES).replace(list(state.nodes.values()))
+    cache.of(PODS).replace([pod for pod in state.pods.values() if not is_terminal(pod)], "1")
+    cache.of(BOOKINGS).replace(list(state.bookings.values()))
     return cache.barred(now)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_booking, a_node, a_pod
@@ -77,8 +78,8 @@ def test_the_laws_and_the_cluster_cache_agree_on_which_pods_are_booked(
 ) -> None:
     now = EPOCH + timedelta(hours=hours)
     cache = ClusterCache(FakeClock(now))
-    cache.replace_nodes([NODE])
-    cache.replace_pods(there, "1")
-    cache.replace_bookings(booked)
+    cache.of(NODES).replace([NODE])
+    cache.of(PODS).replace(there, "1")
+    cache.of(BOOKINGS).replace(booked)
     state = State().knowing("nodes", [NODE], now).knowing("pods", there, now).knowing("bookings", booked, now)
     assert cover(state, now) == cache.cover(now)

@@ -27,7 +27,7 @@ from booking.store import open_store
 from cluster import names
 from cluster.fake.clock import START, FakeClock
 from cluster.fake.server import FakeKube
-from cluster.kube.resources import NODES
+from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.bookings import Booking
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod
@@ -101,7 +101,7 @@ class BookedCluster:
                 **({names.BLOCKS: blocks} if blocks else {}),
             }
             meta = msgspec.structs.replace(node_now.metadata, annotations=annotations)
-            self.state.apply_node(msgspec.structs.replace(node_now, metadata=meta))
+            self.state.of(NODES).upsert(msgspec.structs.replace(node_now, metadata=meta))
 
     def _health(self, node: str, index: int) -> str:
         return "unhealthy" if f"GPU-{node}-{index}" in self.unhealthy else "healthy"
@@ -110,7 +110,7 @@ class BookedCluster:
         """The Booking objects as the store has them."""
         version = str(next(self.versions))
         records = self.store.records_ending_after(self.clock.now() - timedelta(hours=1))
-        self.state.replace_bookings([self._object(record, version) for record in records], version)
+        self.state.of(BOOKINGS).replace([self._object(record, version) for record in records], version)
 
     def _object(self, record: Record, version: str) -> Booking:
         meta = Meta(name=record.id, uid=f"uid-{record.id}", resource_version=version)
@@ -129,18 +129,18 @@ class BookedCluster:
         builder = running.builder.on(running.node, {"main": running.devices})
         if running.annotation:
             builder = builder.with_annotation(names.BOOKING, running.annotation)
-        self.state.apply_pod(builder.at(next(self.versions)).obj)
+        self.state.of(PODS).upsert(builder.at(next(self.versions)).obj)
 
     def wait(self, builder: PodBuilder) -> Pod:
         """A pod is created."""
         pod = builder.at(next(self.versions)).obj
-        self.state.apply_pod(pod)
+        self.state.of(PODS).upsert(pod)
         return pod
 
     def drop(self, name: str, builder: PodBuilder) -> None:
         """A pod is gone."""
         self.pods.pop(name, None)
-        self.state.remove_pod(builder.at(next(self.versions)).obj)
+        self.state.of(PODS).remove(builder.at(next(self.versions)).obj)
 
     # --- seeing ------------------------------------------------------------------------------------------
     @property

@@ -10,7 +10,6 @@ has tests of its own.
 from collections.abc import Callable
 from typing import Any
 
-from cluster.cache import handlers
 from cluster.cache.informers import LIVING
 from cluster.kube.interface import Selection
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
@@ -31,10 +30,10 @@ class WatchedCluster(RandomCluster):
             channel.close()
         cache = self.cache
         self.channels = {
-            "nodes": Channel(self.kube, NODES, handlers.Nodes(cache)),
-            "leases": Channel(self.kube, LEASES, handlers.Leases(cache)),
-            "bookings": Channel(self.kube, BOOKINGS, handlers.Bookings(cache)),
-            "pods": Channel(self.kube, PODS, handlers.Pods(cache), Selection(field_selector=LIVING)),
+            "nodes": Channel(self.kube, NODES, cache.of(NODES)),
+            "leases": Channel(self.kube, LEASES, cache.of(LEASES)),
+            "bookings": Channel(self.kube, BOOKINGS, cache.of(BOOKINGS)),
+            "pods": Channel(self.kube, PODS, cache.of(PODS), Selection(field_selector=LIVING)),
         }
 
     @property

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from cluster import names
+from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
 from tests.properties.booked import HALF, Booked
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
@@ -55,7 +56,7 @@ class EntitlementMachine(Booked):
     def what_was_read_arrives(self, _pick: Pick) -> None:
         for booking in self.late:
             mine, version = self.known.bookings.get(booking.name), int(booking.metadata.resource_version)
-            self.cache.apply_booking(booking)
+            self.cache.of(BOOKINGS).upsert(booking)
             # What list and watch have reported and what is not there is gone.
             if version >= (int(mine.metadata.resource_version) if mine else self.bookings_version):
                 self.known.bookings[booking.name] = booking

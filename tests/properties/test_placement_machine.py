@@ -17,7 +17,7 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState, Liveness
 from cluster.decide.placement import NoPlaceError, choose
 from cluster.kube.errors import Conflict, NotFound, Refusal, Request, ServerError, Unreachable
-from cluster.kube.resources import Resource
+from cluster.kube.resources import LEASES, Resource
 from cluster.objects.assignment import Assignment, decode_assignment, devices_of
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.inventory import Device, encode_inventory
@@ -209,7 +209,7 @@ class PlacementMachine(Booked):
     def _apply_leases(self) -> None:
         for node, (at, leaves) in self.leases.items():
             renewed = self.clock.now() - timedelta(seconds=self.clock.monotonic() - at)
-            self.cache.apply_lease(
+            self.cache.of(LEASES).upsert(
                 a_lease(node, renewed=renewed, version=self.versions.next(), stopping=leaves)
             )
 

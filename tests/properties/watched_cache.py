@@ -14,6 +14,8 @@ from cluster import names
 from cluster.cache import ClusterCache
 from cluster.decide.ledger import NodeView
 from cluster.fake.clock import FakeClock
+from cluster.kube import resources
+from cluster.kube.resources import BOOKINGS, PODS
 from cluster.objects.assignment import Assignment, devices_of, encode_assignment, encode_drift
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold, encode_hold
@@ -192,12 +194,12 @@ class WatchedCache(Machine):
     def catch_up(self) -> None:
         """Lists of everything."""
         version = self.versions.newest
-        self.cache.replace_nodes(self.nodes.items)
+        self.cache.of(resources.NODES).replace(self.nodes.items)
         self.known.nodes = dict(self.nodes.stored)
-        self.cache.replace_bookings(self.bookings.items, str(version))
+        self.cache.of(BOOKINGS).replace(self.bookings.items, str(version))
         self.bookings_version = version
         self.known.bookings = dict(self.bookings.stored)
-        self.cache.replace_pods(self.pods.items, str(version))
+        self.cache.of(PODS).replace(self.pods.items, str(version))
         for uid in set(self.known.pods) - set(self.pods.stored):
             self.bury(uid, version)
         for pod in self.pods.items:
@@ -217,17 +219,22 @@ class WatchedCache(Machine):
         """Give an event to the cache, and note what it should know by it."""
         obj = event.obj
         if isinstance(obj, Pod):
-            (self.cache.remove_pod if event.gone else self.cache.apply_pod)(obj)
+            self.report(PODS, obj, gone=event.gone)
             self.bury(obj.metadata.uid, event.version) if event.gone else self.learn(obj)
         elif isinstance(obj, Node):
-            (self.cache.remove_node if event.gone else self.cache.apply_node)(obj)
+            self.report(resources.NODES, obj, gone=event.gone)
             self.apply_in_order(self.nodes, self.known.nodes, event)
         else:
-            (self.cache.remove_booking if event.gone else self.cache.apply_booking)(obj)
+            self.report(BOOKINGS, obj, gone=event.gone)
             self.apply_in_order(self.bookings, self.known.bookings, event)
             self.bookings_version = event.version if event.gone else self.bookings_version
         gone = " is gone" if event.gone else ""
         return f"{obj.metadata.name}{gone} in version {event.version}"
+
+    def report(self, resource: resources.Resource[resources.T], obj: resources.T, *, gone: bool) -> None:
+        """As a reflector does."""
+        store = self.cache.of(resource)
+        (store.remove if gone else store.upsert)(obj)
 
     def apply_in_order(self, kind: Kind[Any], known: dict[str, Any], event: ObjectEvent[Any]) -> None:
         """An event of a kind that comes in order: what came before a removal never comes after it."""

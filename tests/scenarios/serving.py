@@ -12,7 +12,6 @@ from typing import Any, Final, Protocol
 
 from cluster import names
 from cluster.cache import UNSUCCESSFUL
-from cluster.cache.handlers import Leases, Nodes, Pods
 from cluster.decide.serving import ANSWERED_WITHIN
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
@@ -153,9 +152,9 @@ class ServedNode:
         self._settle = AssumedBinds(self.kube, self.state, self.clock, keyed_lock)
         home = Selection(namespace=names.NAMESPACE)
         self.watches = {
-            "nodes": HeldWatch(self.kube, NODES, Selection(), Nodes(self.state)),
-            "leases": HeldWatch(self.kube, LEASES, home, Leases(self.state)),
-            "pods": HeldWatch(self.kube, PODS, Selection(field_selector=UNSUCCESSFUL), Pods(self.state)),
+            "nodes": HeldWatch(self.kube, NODES, Selection(), self.state.of(NODES)),
+            "leases": HeldWatch(self.kube, LEASES, home, self.state.of(LEASES)),
+            "pods": HeldWatch(self.kube, PODS, Selection(field_selector=UNSUCCESSFUL), self.state.of(PODS)),
         }
 
     def all_events(self) -> None:

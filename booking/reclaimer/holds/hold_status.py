@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from booking.eviction.victims import is_stuck, protection
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.ledger import NodeView
 from cluster.decide.predicates import AGENT
+from cluster.decide.protection import is_stuck
 from cluster.decide.scheduler_filters import Checker, checker_for
 from cluster.objects.device_selector import device_selector_of
 from cluster.objects.hold import Hold
@@ -100,7 +100,7 @@ def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldSt
             continue
         if holder is None or uid not in hold.victims:
             return HoldStatus(problem="a device of it was given to another pod meanwhile")
-        if reason := protection(holder, snapshot.holding(holder), snapshot):
+        if reason := snapshot.policy.protection(holder, snapshot.holding(holder), snapshot):
             return HoldStatus(problem=f"the pod {holder.key} may not be evicted any more: {reason}")
         victims[uid] = holder
     victim_pods = (snapshot.pods.get(uid) for uid in hold.victims)

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from booking.eviction.holder_cache import Costs, HolderCache, ModelHolders
+from booking.eviction.holder_cache import HolderCache, ModelHolders
 from booking.reclaimer.snapshot import Snapshot
-from cluster.decide.eviction.costs import SECOND, microseconds
 from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection, select_victims
 from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.hold import Hold
@@ -38,12 +37,7 @@ class NodeCandidates:
         self._suiting: dict[tuple[str, str, DeviceSelector], ModelHolders] = {}
         """The holders on selected devices, for pods that request more than a model."""
         self._outgoing_pods = set(snapshot.victims | inputs.ending)
-        self._costs = Costs(
-            now=microseconds(snapshot.now),
-            restart=round(snapshot.terms.restart_cost_seconds * SECOND),
-            fates=holder_cache.fates(snapshot),
-            outgoing=self._outgoing_pods,
-        )
+        self._costs = snapshot.policy.costs(snapshot, holder_cache.fates(snapshot), self._outgoing_pods)
         self._versions: dict[str, int] = dict.fromkeys(self._on_hold, 0)
         """Nodes that are not as the holder cache has them, and how often that has changed."""
         for uid in self._outgoing_pods | inputs.excluded:
@@ -72,7 +66,6 @@ class NodeCandidates:
     def least_losses(self, model: str, need: int, selector: DeviceSelector = ANY) -> Mapping[str, int]:
         """Node -> lower bound of what a pod there destroys, in GPU-microseconds; only nodes with enough."""
         found: dict[str, int] = {}
-        now, restart = self._costs.now, self._costs.restart
         for name, node_holders in self._nodes.items():
             if model not in node_holders.by_model:
                 continue
@@ -81,8 +74,7 @@ class NodeCandidates:
             if name in self._versions or missing <= 0:
                 found[name] = 0
             elif missing <= len(model_holders.latest):
-                worked = sum(now - saved for saved in model_holders.latest[:missing] if saved < now)
-                found[name] = worked + missing * restart
+                found[name] = self._costs.at_least(model_holders.latest[:missing])
         return found
 
     def candidate(self, node: str, model: str, selector: DeviceSelector = ANY) -> NodeCandidate:

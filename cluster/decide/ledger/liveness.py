@@ -82,6 +82,9 @@ class Liveness:
             stopping=stopping,
         )
 
+    def expect_list(self, *, monotonic: float) -> None:
+        """A list of all Leases comes at this instant; what may have been missed before it does not count."""
+
     def forget_lease(self, name: str) -> None:
         """A Lease is gone."""
         node = names.node_of_lease(name)

@@ -8,6 +8,7 @@ from cluster import names
 from cluster.cache import ClusterCache
 from cluster.decide.identity import Rule
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import BOOKINGS, NAMESPACES, PODS
 from cluster.objects.namespaces import Namespace
 from tests.fakes.objects import EPOCH, a_booking, a_pod
 
@@ -17,7 +18,7 @@ def test_a_namespace_has_the_values_that_administrators_wrote() -> None:
     view = CachedClusterView(cache)
     assert view.namespace("lab") == PodNamespace(name="lab")
     made = {"name": "lab", "annotations": {names.OWNER: "alice", names.NEVER_EVICT: "true"}}
-    cache.apply_namespace(msgspec.convert({"metadata": made}, Namespace))
+    cache.of(NAMESPACES).upsert(msgspec.convert({"metadata": made}, Namespace))
     assert view.namespace("lab") == PodNamespace(name="lab", owner="alice", is_protected=True)
 
 
@@ -27,20 +28,20 @@ def test_labels_are_resolved_for_users_with_bookings_and_users_in_the_settings()
     view = CachedClusterView(cache, rules=anybody, known=["bob@b"])
     assert view.users_by_label()["bob-40b"] == {"bob@b"}
     assert "alice-40a" not in view.users_by_label()
-    cache.apply_booking(a_booking(user="alice@a"))
+    cache.of(BOOKINGS).upsert(a_booking(user="alice@a"))
     assert view.users_by_label()["alice-40a"] == {"alice@a"}
     assert view.users_by_label()["bob-40b"] == {"bob@b"}
-    cache.remove_booking(a_booking(user="alice@a"))
+    cache.of(BOOKINGS).remove(a_booking(user="alice@a"))
     assert "alice-40a" not in view.users_by_label()
 
 
 def test_a_new_pod_counts_among_its_users_pods() -> None:
     cache = ClusterCache(FakeClock(EPOCH))
     booking = a_booking()
-    cache.apply_booking(booking)
-    cache.apply_booking(a_booking("b-2", user="bob"))
+    cache.of(BOOKINGS).upsert(booking)
+    cache.of(BOOKINGS).upsert(a_booking("b-2", user="bob"))
     first = a_pod("first").of("alice").asks(1).created(EPOCH).obj
-    cache.apply_pod(first)
+    cache.of(PODS).upsert(first)
     new = a_pod("~").of("alice").asks(1).obj
     user_coverage = CachedClusterView(cache).user_coverage(new, EPOCH)
     assert user_coverage.bookings == (booking,)

@@ -10,6 +10,7 @@ from cluster import names
 from cluster.cache import ClusterCache
 from cluster.decide.ledger.liveness import UNRESPONSIVE_AFTER
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -25,8 +26,8 @@ class Cluster:
         self.clock = FakeClock(EPOCH)
         self.cache = ClusterCache(self.clock)
         for node in nodes:
-            self.cache.apply_node(node)
-            self.cache.apply_lease(a_lease(node.metadata.name, renewed=EPOCH))
+            self.cache.of(NODES).upsert(node)
+            self.cache.of(LEASES).upsert(a_lease(node.metadata.name, renewed=EPOCH))
 
     def room(self, pod: Pod = ASKS) -> FreeGpus:
         return CachedClusterView(self.cache).room(pod)
@@ -45,14 +46,14 @@ class TestFree:
 
     def test_one_gpu_that_is_known_to_be_free_is_enough(self) -> None:
         cluster = Cluster(a_node("n0", a100(0)), a_node("n1", a100(0, "n1")))
-        cluster.cache.remove_lease(a_lease("n0"))
+        cluster.cache.of(LEASES).remove(a_lease("n0"))
         assert cluster.room() == "free"
 
 
 class TestFull:
     def test_no_gpu_is_free_where_all_are_held(self) -> None:
         cluster = Cluster(a_node("n0", a100(0)))
-        cluster.cache.apply_pod(a_pod("a").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
+        cluster.cache.of(PODS).upsert(a_pod("a").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
         assert cluster.room() == "full"
 
     def test_no_gpu_is_free_where_all_are_unhealthy(self) -> None:
@@ -67,14 +68,14 @@ class TestFull:
     def test_no_gpu_is_free_where_the_remaining_ones_are_held_for_a_booked_pod(self) -> None:
         cluster = Cluster(a_node("n0", a100(0)))
         hold = encode_hold(Hold(node="n0", devices=("GPU-n0-0",)))
-        cluster.cache.apply_pod(a_pod("booked").asks(1).with_annotation(names.HOLD, hold).obj)
+        cluster.cache.of(PODS).upsert(a_pod("booked").asks(1).with_annotation(names.HOLD, hold).obj)
         assert cluster.room() == "full"
 
     def test_no_gpu_is_free_on_an_unsuitable_node_even_when_little_is_known_of_it(self) -> None:
         down = with_status(a_node("n0", a100(0)), conditions=NOT_READY)
         cluster = Cluster(down, a_node("n1", a100(0, "n1")))
-        cluster.cache.remove_lease(a_lease("n0"))
-        cluster.cache.apply_pod(a_pod("a").asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
+        cluster.cache.of(LEASES).remove(a_lease("n0"))
+        cluster.cache.of(PODS).upsert(a_pod("a").asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
         assert cluster.room() == "full"
 
 
@@ -92,12 +93,12 @@ class TestUnknown:
         cluster = Cluster(a_node("n0", a100(0)))
         cluster.clock.advance(UNRESPONSIVE_AFTER + 1)
         assert cluster.room() == "unknown"
-        cluster.cache.remove_lease(a_lease("n0"))
+        cluster.cache.of(LEASES).remove(a_lease("n0"))
         assert cluster.room() == "unknown"
 
     def test_free_gpus_are_unknown_where_an_agent_is_stopping(self) -> None:
         cluster = Cluster(a_node("n0", a100(0)))
-        cluster.cache.apply_lease(a_lease("n0", version=2, stopping=True))
+        cluster.cache.of(LEASES).upsert(a_lease("n0", version=2, stopping=True))
         assert cluster.room() == "unknown"
 
     def test_free_gpus_are_unknown_where_an_agents_annotations_are_unreadable(self) -> None:
@@ -106,7 +107,7 @@ class TestUnknown:
 
     def test_free_gpus_are_unknown_where_the_devices_of_a_pod_are_unknown(self) -> None:
         cluster = Cluster(a_node("n0", a100(0)))
-        cluster.cache.apply_pod(a_pod("a").asks(1).on("n0").obj)
+        cluster.cache.of(PODS).upsert(a_pod("a").asks(1).on("n0").obj)
         assert cluster.room() == "unknown"
 
     def test_free_gpus_are_unknown_where_the_pod_cannot_be_read(self) -> None:
@@ -122,9 +123,9 @@ class TestUnknown:
         cluster = Cluster(a_node("n0", a100(0)), a_node("n1", a100(0, "n1")))
         for name, how in (("n0", first), ("n1", second)):
             if how == "held":
-                cluster.cache.apply_pod(a_pod(name).asks(1).on(name, {"main": (f"GPU-{name}-0",)}).obj)
+                cluster.cache.of(PODS).upsert(a_pod(name).asks(1).on(name, {"main": (f"GPU-{name}-0",)}).obj)
             if how == "unresponsive":
-                cluster.cache.remove_lease(a_lease(name))
+                cluster.cache.of(LEASES).remove(a_lease(name))
         both = {first, second}
         assert cluster.room() == (
             "free" if "free" in both else "unknown" if "unresponsive" in both else "full"
@@ -136,7 +137,7 @@ class TestSpokenFor:
     def cluster(*waiting: PodBuilder, free: int = 2) -> Cluster:
         cluster = Cluster(a_node("n0", *(a100(index) for index in range(free)), a6000(7)))
         for pod in waiting:
-            cluster.cache.apply_pod(pod.obj)
+            cluster.cache.of(PODS).upsert(pod.obj)
         return cluster
 
     def is_spoken_for(self, cluster: Cluster, pod: PodBuilder) -> bool:

@@ -13,6 +13,7 @@ from cluster import names
 from cluster.cache import ClusterCache
 from cluster.decide.booking_plan.supply import SupplySnapshot
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import NODES, PODS
 from cluster.objects.inventory import Device
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
 
@@ -26,9 +27,9 @@ def an_instant(*pods: PodBuilder, **nodes: tuple[Device, ...]) -> SupplySnapshot
     """These pods on two nodes with two A100 each, of which n1 has an A6000 too; or on other nodes."""
     there = nodes or {"n0": (a100(0), a100(1)), "n1": (a100(0, "n1"), a100(1, "n1"), a6000(2, "n1"))}
     cache = ClusterCache(FakeClock(EPOCH))
-    cache.replace_nodes([a_node(name, *devices) for name, devices in there.items()])
+    cache.of(NODES).replace([a_node(name, *devices) for name, devices in there.items()])
     for pod in pods:
-        cache.apply_pod(pod.obj)
+        cache.of(PODS).upsert(pod.obj)
     return cache.supply_snapshot(EPOCH, {})
 
 

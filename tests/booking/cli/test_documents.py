@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from booking.capacity import Capacity
 from booking.cli import server_connection
 from booking.cli.__main__ import gpu
+from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.process.probes import serve
 from tests.architecture import commands
 from tests.architecture.checkout import ROOT
@@ -38,13 +39,13 @@ def site(tmp_path: Path) -> Iterator[tuple[Site, str]]:
     made = Site(tmp_path)
     made.clock.advance(4 * 86400)  # it is Friday: "mon 09:00" is in the future
     made.capacity = Capacity({A100: {"gpu-a1": 4, "gpu-a2": 4}})
-    made.cache.replace_nodes(
+    made.cache.of(NODES).replace(
         [a_node(node, *(a100(n, node) for n in range(4))) for node in ("gpu-a1", "gpu-a2")]
     )
     for node in ("gpu-a1", "gpu-a2"):
-        made.cache.apply_lease(a_lease(node, renewed=made.clock.now()))
+        made.cache.of(LEASES).upsert(a_lease(node, renewed=made.clock.now()))
     pod = a_pod("training-0").of("alice").asks(5).obj
-    made.cache.apply_pod(replace(pod, metadata=replace(pod.metadata, namespace="vision")))
+    made.cache.of(PODS).upsert(replace(pod, metadata=replace(pod.metadata, namespace="vision")))
     server = serve(made.app, "127.0.0.1", 0)
     yield made, f"http://127.0.0.1:{server.port}"
     server.close()

@@ -1,7 +1,7 @@
 """What the command line says of a quota, and of pods that could not be created."""
 
 from cluster import names
-from cluster.kube.resources import EVENTS, QUOTAS
+from cluster.kube.resources import EVENTS, NAMESPACES, QUOTAS
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
 from tests.booking.cli.conftest import Terminal
@@ -25,7 +25,7 @@ def test_a_deployment_whose_pods_were_refused_is_explained(terminal: Terminal) -
     }
     terminal.served.kube.create(EVENTS, body, namespace="research")
     owned = Meta(name="research", annotations={names.OWNER: "alice"})
-    terminal.served.cache.apply_namespace(Namespace(metadata=owned))
+    terminal.served.cache.of(NAMESPACES).upsert(Namespace(metadata=owned))
     text = terminal.says("why", "deployment/train", "-n", "research")
     assert text.startswith("research/train: never created\n")
     assert "their part of the ResourceQuota gpus" in text

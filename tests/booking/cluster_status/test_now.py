@@ -16,6 +16,7 @@ from booking.principals import Principal
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, encode_use
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.inventory import Device
@@ -33,12 +34,12 @@ class Cluster:
         """Args: devices: of node n0, whose agent has just renewed its Lease."""
         self.clock = FakeClock(EPOCH)
         self.cache = ClusterCache(self.clock)
-        self.cache.apply_node(a_node("n0", *(devices or (a100(0), a100(1)))))
-        self.cache.apply_lease(a_lease("n0"))
+        self.cache.of(NODES).upsert(a_node("n0", *(devices or (a100(0), a100(1)))))
+        self.cache.of(LEASES).upsert(a_lease("n0"))
 
     def run(self, *pods: PodBuilder) -> None:
         for pod in pods:
-            self.cache.apply_pod(pod.obj)
+            self.cache.of(PODS).upsert(pod.obj)
 
     def now(self, who: Principal = ALICE, visibility: Visibility = "load") -> Now:
         snapshot = take(self.cache, self.clock, EvictionSettings())
@@ -71,13 +72,13 @@ def unresponsive(cluster: Cluster) -> None:
 
 
 def stopping(cluster: Cluster) -> None:
-    cluster.cache.apply_lease(a_lease("n0", version=2, stopping=True))
+    cluster.cache.of(LEASES).upsert(a_lease("n0", version=2, stopping=True))
 
 
 def cordoned(cluster: Cluster) -> None:
     node = a_node("n0", a100(0), a100(1), version=2)
     spec = msgspec.structs.replace(node.spec, unschedulable=True)
-    cluster.cache.apply_node(msgspec.structs.replace(node, spec=spec))
+    cluster.cache.of(NODES).upsert(msgspec.structs.replace(node, spec=spec))
 
 
 def unknown(cluster: Cluster) -> None:
@@ -85,7 +86,7 @@ def unknown(cluster: Cluster) -> None:
 
 
 def unpublished(cluster: Cluster) -> None:
-    cluster.cache.apply_node(a_node("n0", version=2))
+    cluster.cache.of(NODES).upsert(a_node("n0", version=2))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_a_node_is_shown_with_its_state_and_the_reason(
 
 def test_a_node_whose_agent_was_never_seen_is_unresponsive_with_that_reason() -> None:
     cluster = Cluster()
-    cluster.cache.apply_node(a_node("n1", a100(0, "n1")))
+    cluster.cache.of(NODES).upsert(a_node("n1", a100(0, "n1")))
     _, found = cluster.now().nodes
     assert (found.node, found.state) == ("n1", "unresponsive")
     assert found.why == "The GPU agent of the node has not reported yet."
@@ -117,7 +118,7 @@ def test_a_node_whose_agent_was_never_seen_is_unresponsive_with_that_reason() ->
 
 def test_a_node_without_gpus_and_without_an_agent_is_not_shown() -> None:
     cluster = Cluster()
-    cluster.cache.apply_node(a_node("control-plane"))
+    cluster.cache.of(NODES).upsert(a_node("control-plane"))
     assert [node.node for node in cluster.now().nodes] == ["n0"]
 
 
@@ -129,7 +130,7 @@ def test_a_node_whose_agent_has_published_nothing_is_shown_without_devices() -> 
 
 def test_nodes_are_ordered_by_name_and_devices_by_index() -> None:
     cluster = Cluster(a100(2), a6000(0), a100(1))
-    cluster.cache.apply_node(a_node("a9", a100(0, "a9")))
+    cluster.cache.of(NODES).upsert(a_node("a9", a100(0, "a9")))
     first, second = cluster.now().nodes
     assert (first.node, second.node) == ("a9", "n0")
     assert [device.index for device in second.devices] == [0, 1, 2]
@@ -167,7 +168,7 @@ def test_a_gpu_in_mig_mode_is_partitioned_and_each_part_is_shown() -> None:
 
 def test_a_device_of_a_pod_that_a_booking_covers_is_booked_until_its_end() -> None:
     cluster = Cluster()
-    cluster.cache.apply_booking(a_booking("b-1", start=EPOCH - HOUR, end=EPOCH + HOUR))
+    cluster.cache.of(BOOKINGS).upsert(a_booking("b-1", start=EPOCH - HOUR, end=EPOCH + HOUR))
     cluster.run(holding())
     device = cluster.device()
     (holder,) = device.pods
@@ -202,7 +203,7 @@ def test_a_held_device_of_a_victim_is_shown_with_the_victim_until_it_has_left() 
         device = cluster.device(index)
         assert (device.state, device.why) == ("opportunistic", "Its pod must leave for a booked one.")
         assert [pod.name for pod in device.pods] == ["train"]
-    cluster.cache.remove_pod(holding("train", 0, 1).at(2).obj)
+    cluster.cache.of(PODS).remove(holding("train", 0, 1).at(2).obj)
     assert [device.state for device in cluster.node.devices] == ["held", "free"]
 
 
@@ -220,7 +221,7 @@ def test_other_users_see_that_a_device_is_held_but_not_by_whom(
     who: Principal, visibility: Visibility, *, is_named: bool
 ) -> None:
     cluster = Cluster()
-    cluster.cache.apply_booking(a_booking("b-1", count=1, start=EPOCH - HOUR, end=EPOCH + HOUR))
+    cluster.cache.of(BOOKINGS).upsert(a_booking("b-1", count=1, start=EPOCH - HOUR, end=EPOCH + HOUR))
     cluster.run(holding("train", 0), holding("more", 1).created(EPOCH))
     found = cluster.now(who, visibility)
     booked, other = (device.pods[0] for device in found.nodes[0].devices)
@@ -241,13 +242,13 @@ def test_use_is_shown_while_the_agent_is_alive() -> None:
     measured = DeviceUsage(uuid="GPU-n0-0", utilisation=50, memory=2048, pods={"uid-train": 1024})
     use = NodeUsage(at=EPOCH, devices=(measured,), squatters=(Squatter(device="GPU-n0-1", pid=7),))
     cluster.run(holding())
-    cluster.cache.apply_lease(a_lease("n0", version=2, use=encode_use(use)))
+    cluster.cache.of(LEASES).upsert(a_lease("n0", version=2, use=encode_use(use)))
     first, second = cluster.node.devices
     assert first.use
     assert (first.use.utilisation_percent, first.pods[0].memory_used_mib) == (50, 1024)
     assert (second.use, len(second.squatters)) == (None, 1)
 
-    cluster.cache.apply_lease(a_lease("n0", version=3, use=encode_use(use), stopping=True))
+    cluster.cache.of(LEASES).upsert(a_lease("n0", version=3, use=encode_use(use), stopping=True))
     first, second = cluster.node.devices
     assert (first.use, first.pods[0].memory_used_mib, second.squatters) == (None, None, ())
 

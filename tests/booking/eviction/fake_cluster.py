@@ -9,6 +9,7 @@ from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 from tests.fakes.objects import EPOCH, PodBuilder, a100, a6000, a_lease, a_node, a_pod
@@ -23,14 +24,14 @@ class FakeCluster:
         self.clock = FakeClock(EPOCH)
         self.cache = ClusterCache(self.clock)
         there = nodes or {name: (a100(0, name), a100(1, name), a6000(2, name)) for name in ("n0", "n1")}
-        self.cache.replace_nodes([a_node(name, *devices) for name, devices in there.items()])
+        self.cache.of(NODES).replace([a_node(name, *devices) for name, devices in there.items()])
         for name in there:
-            self.cache.apply_lease(a_lease(name, renewed=self.clock.now()))
+            self.cache.of(LEASES).upsert(a_lease(name, renewed=self.clock.now()))
 
     def run(self, name: str, node: str, *indices: int, worked: int = 1, evictions: int = 0) -> None:
         """A pod that has worked for so many hours."""
         pod = holding(name, node, *indices).with_annotation(names.EVICTIONS, str(evictions))
-        self.cache.apply_pod(started(pod, self.clock.now() - worked * HOUR))
+        self.cache.of(PODS).upsert(started(pod, self.clock.now() - worked * HOUR))
 
     def now(self, terms: EvictionSettings | None = None) -> StatusSnapshot:
         """This instant."""

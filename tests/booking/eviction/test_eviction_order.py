@@ -14,6 +14,7 @@ from booking.reclaimer import snapshot
 from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from cluster import names
 from cluster.fake.merging import merged
+from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.pods import Pod
 from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding, started
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a_booking, a_node, a_pod
@@ -62,7 +63,7 @@ def test_booked_pods_and_those_that_leave_already_are_not_in_the_order() -> None
     cluster.run("booked", "n0", 0)
     cluster.run("going", "n1", 0)
     now = cluster.clock.now()
-    cluster.cache.apply_booking(a_booking(start=now, end=now + HOUR))
+    cluster.cache.of(BOOKINGS).upsert(a_booking(start=now, end=now + HOUR))
     assert uids(following(cluster, excluded=frozenset({"uid-going"}))) == []
     assert uids(following(cluster, nodes=frozenset({"n0"}))) == []
     assert uids(following(cluster)) == ["going"]
@@ -98,7 +99,7 @@ def test_what_a_controller_loses_with_a_pod_counts_and_is_said() -> None:
     for name, node, index, kind in (("a", "n0", 1, JOB), ("b", "n1", 1, JOB), ("c", "n1", 0, FLOW)):
         saved = holding(name, node, index).with_annotation(names.CHECKPOINT_AT, EPOCH.isoformat())
         change = {"metadata": {"ownerReferences": [kind]}, "status": {"startTime": EPOCH - 2 * HOUR}}
-        cluster.cache.apply_pod(msgspec.convert(merged(saved.raw, change), Pod))
+        cluster.cache.of(PODS).upsert(msgspec.convert(merged(saved.raw, change), Pod))
     found = following(cluster)
     assert uids(found) == ["c", "long", "a", "b"]
     assert why(found[0], position=1) == (
@@ -114,7 +115,7 @@ def test_what_a_controller_loses_with_a_pod_counts_and_is_said() -> None:
 def test_devices_held_for_a_waiting_pod_are_not_free() -> None:
     cluster = FakeCluster()
     cluster.run("one", "n0", 0)
-    cluster.cache.apply_pod(a_pod("waiting").of("bob").asks(1).kept("n1", "GPU-n1-0").obj)
+    cluster.cache.of(PODS).upsert(a_pod("waiting").of("bob").asks(1).kept("n1", "GPU-n1-0").obj)
     assert [one.free for one in following(cluster)] == [2]
 
 
@@ -131,13 +132,13 @@ def test_among_equally_cheap_pods_the_newest_is_first_and_then_the_lowest_uid() 
     cluster = FakeCluster()
     for name, hours, node, index in (("a", 2, "n0", 0), ("c", 1, "n1", 0), ("b", 1, "n0", 1)):
         saved = holding(name, node, index).with_annotation(names.CHECKPOINT_AT, EPOCH.isoformat())
-        cluster.cache.apply_pod(started(saved, EPOCH - hours * HOUR))
+        cluster.cache.of(PODS).upsert(started(saved, EPOCH - hours * HOUR))
     assert uids(following(cluster)) == ["b", "c", "a"]
 
 
 def test_a_pod_whose_devices_are_all_unhealthy_frees_nothing_and_is_not_in_the_order() -> None:
     cluster = FakeCluster()
-    cluster.cache.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1), version=2))
+    cluster.cache.of(NODES).upsert(a_node("n0", a100(0, health="unhealthy"), a100(1), version=2))
     cluster.run("unhealthy", "n0", 0)
     cluster.run("half", "n0", 1)
     assert uids(following(cluster)) == ["half"]

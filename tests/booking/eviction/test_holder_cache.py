@@ -8,21 +8,25 @@ import msgspec
 import pytest
 
 from booking.cluster_status import StatusSnapshot
+from booking.eviction.holder import Holder
 from booking.eviction.holder_cache import (
     NEVER_LATER,
-    Costs,
-    Holder,
     HolderCache,
     ModelHolders,
     NodeHolders,
 )
+from booking.eviction.snapshot import EvictionSnapshot
+from booking.eviction.victims import LeastLostWork, LostWork
 from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.decide.eviction.costs import Work, microseconds
 from cluster.decide.eviction.victim_selection import Victim
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import HANGS_AFTER
+from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
+from cluster.objects.pods import Pod
 from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding, started
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_booking, a_node, a_pod
 
@@ -66,7 +70,9 @@ def test_a_pod_with_devices_of_two_models_holds_some_of_each_and_counts_all_of_t
 
 def test_an_unhealthy_device_counts_neither_as_free_nor_as_held() -> None:
     cluster = FakeCluster()
-    cluster.cache.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1, health="unhealthy"), a100(2)))
+    cluster.cache.of(NODES).upsert(
+        a_node("n0", a100(0, health="unhealthy"), a100(1, health="unhealthy"), a100(2))
+    )
     cluster.run("unhealthy", "n0", 0)
     assert read(cluster) == ModelHolders(("GPU-n0-2",), idle=1)
 
@@ -89,7 +95,7 @@ def test_a_device_whose_holder_is_not_among_the_pods_counts_neither_as_free_nor_
 
 def test_l6_nothing_is_planned_on_a_node_with_a_pod_whose_whole_gpus_are_unknown() -> None:
     cluster = FakeCluster()
-    cluster.cache.apply_pod(a_pod("vague").of("alice").asks(1).on("n0").obj)
+    cluster.cache.of(PODS).upsert(a_pod("vague").of("alice").asks(1).on("n0").obj)
     found = HolderCache().at(cluster.now())
     assert (found["n0"].by_model, set(found["n1"].by_model)) == ({}, {A100, A6000})
 
@@ -97,19 +103,19 @@ def test_l6_nothing_is_planned_on_a_node_with_a_pod_whose_whole_gpus_are_unknown
 def test_unknown_mig_devices_do_not_prevent_plans_for_whole_gpus() -> None:
     cluster = FakeCluster()
     resource = f"{names.MIG_RESOURCE_PREFIX}1g.10gb"
-    cluster.cache.apply_pod(a_pod("slice").of("alice").asks(1, resource=resource).on("n0").obj)
+    cluster.cache.of(PODS).upsert(a_pod("slice").of("alice").asks(1, resource=resource).on("n0").obj)
     assert read(cluster).free == ("GPU-n0-0", "GPU-n0-1")
 
 
 def test_l6_nothing_is_planned_on_a_node_whose_annotations_are_unreadable() -> None:
     cluster = FakeCluster()
-    cluster.cache.apply_node(a_node("n0", a100(0), a100(1), drift="{", version=2))
+    cluster.cache.of(NODES).upsert(a_node("n0", a100(0), a100(1), drift="{", version=2))
     assert HolderCache().at(cluster.now())["n0"].by_model == {}
 
 
 def test_a_node_without_devices_has_no_models() -> None:
     cluster = FakeCluster()
-    cluster.cache.apply_node(a_node("bare"))
+    cluster.cache.of(NODES).upsert(a_node("bare"))
     assert HolderCache().at(cluster.now())["bare"].by_model == {}
 
 
@@ -117,7 +123,7 @@ def test_a_node_without_devices_has_no_models() -> None:
 def test_l2_a_booked_pod_is_not_evictable_from_the_start_of_its_booking_to_its_end() -> None:
     cluster = FakeCluster()
     cluster.run("one", "n0", 0)
-    cluster.cache.apply_booking(a_booking(start=EPOCH + HOUR, end=EPOCH + 2 * HOUR))
+    cluster.cache.of(BOOKINGS).upsert(a_booking(start=EPOCH + HOUR, end=EPOCH + 2 * HOUR))
     found = []
     for passed in (3599, 1, 3599, 1):
         cluster.clock.advance(passed)
@@ -128,7 +134,7 @@ def test_l2_a_booked_pod_is_not_evictable_from_the_start_of_its_booking_to_its_e
 def test_l2_a_pod_that_maia_has_granted_its_gpu_is_evictable_when_the_grant_ends() -> None:
     cluster, terms = FakeCluster(), EvictionSettings(maia=True)
     until = (EPOCH + HOUR).isoformat()
-    cluster.cache.apply_pod(holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).obj)
+    cluster.cache.of(PODS).upsert(holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).obj)
     cache = HolderCache()
     for passed, expected in ((3599, []), (1, ["one"])):
         cluster.clock.advance(passed)
@@ -137,7 +143,7 @@ def test_l2_a_pod_that_maia_has_granted_its_gpu_is_evictable_when_the_grant_ends
 
 def test_a_terminating_pod_counts_as_leaving_until_it_hangs_and_is_never_a_victim() -> None:
     cluster = FakeCluster()
-    cluster.cache.apply_pod(holding("leaving", "n0", 0).terminating().obj)
+    cluster.cache.of(PODS).upsert(holding("leaving", "n0", 0).terminating().obj)
     cluster.clock.advance(HANGS_AFTER.total_seconds() - 1)
     (leaving,) = read(cluster).holders
     assert (leaving.leaves, leaving.evictable, read(cluster).idle) == (True, False, 2)
@@ -148,12 +154,12 @@ def test_a_terminating_pod_counts_as_leaving_until_it_hangs_and_is_never_a_victi
 
 def test_each_device_that_an_eviction_frees_has_the_time_of_the_last_saved_work() -> None:
     cluster = FakeCluster()
-    cluster.cache.apply_node(a_node("n0", *(a100(index) for index in range(8)), version=2))
+    cluster.cache.of(NODES).upsert(a_node("n0", *(a100(index) for index in range(8)), version=2))
     cluster.run("old", "n0", 0, worked=9)
-    cluster.cache.apply_pod(holding("unstarted", "n0", 1).obj)
+    cluster.cache.of(PODS).upsert(holding("unstarted", "n0", 1).obj)
     cluster.run("young", "n0", 2, 3)
-    cluster.cache.apply_pod(started(holding("going", "n0", 4).terminating(), EPOCH))
-    cluster.cache.apply_pod(started(holding("static", "n0", 5).of_a_daemon_set(), EPOCH))
+    cluster.cache.of(PODS).upsert(started(holding("going", "n0", 4).terminating(), EPOCH))
+    cluster.cache.of(PODS).upsert(started(holding("static", "n0", 5).of_a_daemon_set(), EPOCH))
     old, young = (microseconds(EPOCH - hours * HOUR) for hours in (9, 1))
     assert read(cluster).latest == (NEVER_LATER, young, young, old)
 
@@ -165,7 +171,7 @@ def test_no_instant_is_as_late_as_never() -> None:
 def test_a_victim_costs_what_all_its_gpus_lose_even_if_only_some_are_needed() -> None:
     work = Work(start=1_000, checkpoint=3_000, evictions=2)
     holder = Holder("uid-one", ("a", "b"), gpus=5, work=work, leaves=False, evictable=True)
-    assert Costs(now=10_000, restart=500).victim(holder, ("b",)) == Victim(
+    assert LostWork(now=10_000, restart=500).victim(holder, ("b",)) == Victim(
         uid="uid-one", devices=("b",), cost=5 * (7_000 + 500), since=1_000, evictions=2
     )
 
@@ -249,8 +255,8 @@ def test_a_node_is_read_again_when_its_holder_is_no_longer_known_and_when_it_is_
 def test_nodes_come_and_go() -> None:
     cluster = two_used_nodes()
     before = cluster.now()
-    cluster.cache.remove_node(a_node("n0", version=9))
-    cluster.cache.apply_node(a_node("n2", a6000(0, "n2")))
+    cluster.cache.of(NODES).remove(a_node("n0", version=9))
+    cluster.cache.of(NODES).upsert(a_node("n2", a6000(0, "n2")))
     then, found = after(before, cluster.now())
     assert set(found) == {"n1", "n2"}
     assert found["n1"] is then["n1"]
@@ -325,6 +331,21 @@ def test_everything_is_read_again_when_the_relevant_settings_change(
     assert read_again(before, replace(before, terms=terms)) == expected
 
 
+class OneStays(LeastLostWork):
+    """Another policy: the pod one is left alone."""
+
+    def protection(self, pod: Pod, holding: PodHoldings | None, instant: EvictionSnapshot) -> str | None:
+        return "it is one" if pod.metadata.name == "one" else super().protection(pod, holding, instant)
+
+
+def test_everything_is_read_again_by_another_policy_which_decides_who_may_be_evicted() -> None:
+    before = two_used_nodes().now()
+    now = replace(before, policy=OneStays())
+    then, found = after(before, now)
+    assert [evictable(holders["n0"].by_model[A100]) for holders in (then, found)] == [["one"], []]
+    assert evictable(found["n1"].by_model[A100]) == ["two"]
+
+
 def test_changed_settings_cause_one_new_read() -> None:
     before, cache = two_used_nodes().now(), HolderCache()
     cache.at(before)
@@ -335,12 +356,12 @@ def test_changed_settings_cause_one_new_read() -> None:
 
 # --- what changes with time alone ----------------------------------------------------------------------
 def terminating(cluster: FakeCluster) -> None:
-    cluster.cache.apply_pod(holding("one", "n0", 0).terminating().obj)
+    cluster.cache.of(PODS).upsert(holding("one", "n0", 0).terminating().obj)
 
 
 def granted(cluster: FakeCluster, *, hours: float = 1) -> None:
     until = (EPOCH + hours * HOUR).isoformat()
-    cluster.cache.apply_pod(holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).obj)
+    cluster.cache.of(PODS).upsert(holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).obj)
 
 
 @pytest.mark.parametrize(
@@ -365,7 +386,7 @@ def test_the_next_of_several_such_instants_counts() -> None:
     for number, hours in enumerate((3, 1, 2)):
         until = (EPOCH + hours * HOUR).isoformat()
         pod = holding(f"p{number}", "n0", number).with_annotation(names.TERMINATE_AT, until)
-        cluster.cache.apply_pod(pod.obj)
+        cluster.cache.of(PODS).upsert(pod.obj)
     now = cluster.now(terms)
     assert HolderCache().at(now)["n0"].until == EPOCH + HOUR
     assert HolderCache().at(replace(now, now=EPOCH + HOUR))["n0"].until == EPOCH + 2 * HOUR
@@ -380,7 +401,7 @@ def test_the_ends_of_maias_grants_matter_only_where_grants_count() -> None:
 def test_a_terminating_pod_with_a_grant_counts_differently_at_the_earlier_instant() -> None:
     cluster = two_used_nodes()
     until = (EPOCH + HOUR).isoformat()
-    cluster.cache.apply_pod(
+    cluster.cache.of(PODS).upsert(
         holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).terminating().obj
     )
     now = cluster.now(EvictionSettings(maia=True))
@@ -392,7 +413,7 @@ def test_mig_devices_are_read_by_their_model_whatever_their_resource() -> None:
     parts = [a100(0, uuid=f"MIG-{n}", model=SLICE, parent=whole.uuid, profile="1g.10gb") for n in (1, 2)]
     cluster = FakeCluster(n0=(whole, *parts, a100(1)))
     pod = a_pod("one").asks(1, resource="nvidia.com/mig-1g.10gb")
-    cluster.cache.apply_pod(pod.on("n0", {"main": ("MIG-1",)}).obj)
+    cluster.cache.of(PODS).upsert(pod.on("n0", {"main": ("MIG-1",)}).obj)
 
     found = read(cluster, model=SLICE)
 
@@ -404,6 +425,6 @@ def test_l6_an_unknown_device_closes_the_models_of_its_resource_alone() -> None:
     whole = a100(0)
     part = a100(0, uuid="MIG-1", model=SLICE, parent=whole.uuid, profile="1g.10gb")
     cluster = FakeCluster(n0=(whole, part, a100(1)))
-    cluster.cache.apply_pod(a_pod("one").asks(1, resource="nvidia.com/mig-1g.10gb").on("n0").obj)
+    cluster.cache.of(PODS).upsert(a_pod("one").asks(1, resource="nvidia.com/mig-1g.10gb").on("n0").obj)
 
     assert HolderCache().at(cluster.now())["n0"].by_model.keys() == {A100}

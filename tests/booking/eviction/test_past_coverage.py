@@ -16,6 +16,7 @@ from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.bookings import Booking
 from cluster.objects.cover_annotations import text_of
 from cluster.objects.pods import Pod
@@ -76,16 +77,16 @@ def a_users_pods(draw: st.DrawFn) -> list[Pod]:
 
 def a_snapshot(bookings: Sequence[Booking], pods: Sequence[Pod]) -> StatusSnapshot:
     cache = ClusterCache(CLOCK)
-    cache.replace_nodes(
+    cache.of(NODES).replace(
         [
             a_node("n0", *(a100(index) for index in range(8))),
             a_node("n1", *(a6000(index, node="n1") for index in range(8))),
         ]
     )
     for booking in bookings:
-        cache.apply_booking(booking)
+        cache.of(BOOKINGS).upsert(booking)
     for pod in pods:
-        cache.apply_pod(pod)
+        cache.of(PODS).upsert(pod)
     return take(cache, CLOCK, EvictionSettings())
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from booking.cluster_status import StatusSnapshot
 from booking.eviction.maia_grants import granted_until
-from booking.eviction.victims import protection
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.decide.ledger import Holding
 from cluster.decide.ledger.holdings import PodHoldings
+from cluster.kube.resources import PODS
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
 from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding
@@ -30,7 +31,7 @@ MICROSECOND: Final = timedelta(microseconds=1)
 def an_instant(pod: PodBuilder, terms: EvictionSettings = WITH_MAIA) -> StatusSnapshot:
     """Now, with the pod on n0."""
     cluster = FakeCluster()
-    cluster.cache.apply_pod(pod.obj)
+    cluster.cache.of(PODS).upsert(pod.obj)
     return cluster.now(terms)
 
 
@@ -38,7 +39,7 @@ def why(instant: StatusSnapshot, *, is_known: bool = True) -> str | None:
     """Why the only pod may not be evicted; ``is_known``: whether its devices are."""
     (pod,) = instant.pods.values()
     (held,) = instant.node_snapshots.views["n0"].holdings
-    return protection(pod, held if is_known else None, instant)
+    return LEAST_LOST_WORK.protection(pod, held if is_known else None, instant)
 
 
 def granted(pod: PodBuilder, until: datetime = EPOCH + HOUR) -> PodBuilder:
@@ -101,7 +102,7 @@ def test_only_the_pods_own_namespace_protects_it() -> None:
 def test_l6_a_pod_with_an_unknown_device_is_not_evicted(held: PodHoldings) -> None:
     instant = an_instant(holding("one", "n0", 0))
     (pod,) = instant.pods.values()
-    assert protection(pod, held, instant) == UNKNOWN
+    assert LEAST_LOST_WORK.protection(pod, held, instant) == UNKNOWN
 
 
 def test_l2_a_grant_of_maia_protects_until_its_last_microsecond() -> None:

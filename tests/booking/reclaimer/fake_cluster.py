@@ -172,10 +172,10 @@ class FakeCluster:
         """Let the cache catch up with the API server."""
         pods = self.kube.list(PODS, Selection(field_selector=LIVING))
         nodes, leases, bookings = self.kube.list(NODES), self.kube.list(LEASES), self.kube.list(BOOKINGS)
-        self.cache.replace_nodes(nodes.items, nodes.resource_version)
-        self.cache.replace_leases(leases.items, leases.resource_version)
-        self.cache.replace_bookings(bookings.items, bookings.resource_version)
-        self.cache.replace_pods(pods.items, pods.resource_version)
+        self.cache.of(NODES).replace(nodes.items, nodes.resource_version)
+        self.cache.of(LEASES).replace(leases.items, leases.resource_version)
+        self.cache.of(BOOKINGS).replace(bookings.items, bookings.resource_version)
+        self.cache.of(PODS).replace(pods.items, pods.resource_version)
 
     def reconcile(self, times: int = 1) -> None:
         """Passes of the reclaimer, each with a cache that has caught up."""

@@ -11,6 +11,7 @@ from booking.reclaimer.gauges import Seen, Waiting, show, waiting
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.nodes import Lease
 from cluster.objects.pods import Gate, Pod
 from tests.fakes.objects import EPOCH, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
@@ -74,7 +75,7 @@ class Shown:
     def mirror_renews(self) -> None:
         lease = a_lease(renewed=self.clock.now())
         named = msgspec.structs.replace(lease.metadata, name=names.MIRROR_LEASE, uid="mirror")
-        self.cache.apply_lease(Lease(metadata=named, spec=lease.spec))
+        self.cache.of(LEASES).upsert(Lease(metadata=named, spec=lease.spec))
 
 
 @pytest.fixture
@@ -83,26 +84,26 @@ def shown() -> Shown:
 
 
 def test_the_wait_of_a_booked_pod_is_shown_and_grows_until_it_is_bound(shown: Shown) -> None:
-    shown.cache.apply_node(a_node("n0", a100(0)))
-    shown.cache.apply_booking(MINE)
+    shown.cache.of(NODES).upsert(a_node("n0", a100(0)))
+    shown.cache.of(BOOKINGS).upsert(MINE)
     pod = a_pod("mine").of("alice").asks(1).created(EPOCH)
-    shown.cache.apply_pod(pod.obj)
+    shown.cache.of(PODS).upsert(pod.obj)
     shown.clock.advance(400)
     assert (shown.says("booked_pods_waiting"), shown.says("longest_booked_wait_seconds")) == (1, 400)
-    shown.cache.apply_pod(pod.at(2).on("n0", {"main": (a100(0).uuid,)}).obj)
+    shown.cache.of(PODS).upsert(pod.at(2).on("n0", {"main": (a100(0).uuid,)}).obj)
     assert (shown.says("booked_pods_waiting"), shown.says("longest_booked_wait_seconds")) == (0, 0)
 
 
 def test_an_opportunistic_pod_may_wait_indefinitely(shown: Shown) -> None:
-    shown.cache.apply_pod(a_pod("opportunistic").of("bob").asks(1).created(EPOCH - 9 * HOUR).obj)
+    shown.cache.of(PODS).upsert(a_pod("opportunistic").of("bob").asks(1).created(EPOCH - 9 * HOUR).obj)
     assert shown.says("booked_pods_waiting") == 0
 
 
 def test_pods_behind_our_gate_are_counted(shown: Shown) -> None:
-    shown.cache.apply_pod(a_pod("opportunistic").of("bob").asks(1).behind().obj)
-    shown.cache.apply_pod(a_pod("loose").of("bob").asks(1).obj)
+    shown.cache.of(PODS).upsert(a_pod("opportunistic").of("bob").asks(1).behind().obj)
+    shown.cache.of(PODS).upsert(a_pod("loose").of("bob").asks(1).obj)
     assert shown.says("pods_queued") == 1
-    shown.cache.apply_pod(a_pod("opportunistic").of("bob").asks(1).at(2).obj)
+    shown.cache.of(PODS).upsert(a_pod("opportunistic").of("bob").asks(1).at(2).obj)
     assert shown.says("pods_queued") == 0
 
 

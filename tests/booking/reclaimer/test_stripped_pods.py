@@ -8,6 +8,7 @@ from booking.reclaimer.stripped_pods import NEW, StrippedPods
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
 from tests.fakes.objects import EPOCH, a_pod
 
@@ -33,8 +34,8 @@ def test_each_new_pod_has_one_event_and_an_old_one_none() -> None:
 
 def test_the_cache_knows_stripped_pods_until_they_are_gone() -> None:
     cache, pod = ClusterCache(FakeClock()), stripped()
-    cache.apply_pod(pod)
-    cache.apply_pod(a_pod("other").obj)
+    cache.of(PODS).upsert(pod)
+    cache.of(PODS).upsert(a_pod("other").obj)
     assert list(cache.stripped) == [pod.metadata.uid]
-    cache.remove_pod(pod)
+    cache.of(PODS).remove(pod)
     assert not cache.stripped

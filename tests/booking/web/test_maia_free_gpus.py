@@ -8,6 +8,7 @@ from booking.web.maia import free_gpus
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.objects.hold import Hold, encode_hold
 from tests.fakes.objects import A100, A6000, a100, a6000, a_lease, a_node, a_pod
 
@@ -18,18 +19,18 @@ class Seen:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.cache = ClusterCache(self.clock)
-        self.cache.apply_node(a_node("n0", a100(0), a100(1), a6000(2)))
-        self.cache.apply_node(a_node("n1", a100(0, "n1")))
+        self.cache.of(NODES).upsert(a_node("n0", a100(0), a100(1), a6000(2)))
+        self.cache.of(NODES).upsert(a_node("n1", a100(0, "n1")))
         self.renew_leases("n0", "n1")
 
     def renew_leases(self, *nodes: str, version: int = 1, stopping: bool = False) -> None:
         for node in nodes:
             lease = a_lease(node, renewed=self.clock.now(), version=version, stopping=stopping)
-            self.cache.apply_lease(lease)
+            self.cache.of(LEASES).upsert(lease)
 
     def on(self, node: str, *devices: str, asks: int = 1) -> None:
         pod = a_pod(f"p-{node}").of("alice").asks(max(asks, len(devices)))
-        self.cache.apply_pod(pod.on(node, {"main": devices} if devices else None).obj)
+        self.cache.of(PODS).upsert(pod.on(node, {"main": devices} if devices else None).obj)
 
     def free(self, *cordoned: str) -> dict[str, int]:
         return free_gpus(self.cache.node_snapshots(), cordoned)
@@ -48,13 +49,13 @@ def test_a_gpu_that_a_pod_holds_is_not_free() -> None:
 def test_a_gpu_that_is_held_for_a_booked_pod_is_not_free() -> None:
     seen = Seen()
     hold = encode_hold(Hold(node="n0", devices=("GPU-n0-0",)))
-    seen.cache.apply_pod(a_pod("waits").of("alice").asks(1).with_annotation(names.HOLD, hold).obj)
+    seen.cache.of(PODS).upsert(a_pod("waits").of("alice").asks(1).with_annotation(names.HOLD, hold).obj)
     assert seen.free() == {A100: 2, A6000: 1}
 
 
 def test_an_unhealthy_gpu_is_not_free() -> None:
     seen = Seen()
-    seen.cache.apply_node(a_node("n1", a100(0, "n1", health="unhealthy"), version=2))
+    seen.cache.of(NODES).upsert(a_node("n1", a100(0, "n1", health="unhealthy"), version=2))
     assert seen.free()[A100] == 2
 
 

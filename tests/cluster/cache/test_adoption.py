@@ -7,6 +7,7 @@ import pytest
 
 from cluster import names
 from cluster.fake.clock import START
+from cluster.kube.resources import BOOKINGS, LEASES, NAMESPACES, PODS
 from cluster.objects.bookings import Booking
 from cluster.objects.maintenance import MaintenanceBlock
 from cluster.objects.namespaces import Namespace
@@ -25,7 +26,7 @@ class ClusterWithBooking(CachedCluster):
 
     def run(self, pod: PodBuilder, node: int = 0, device: int = 0, *, asks: int = 1) -> None:
         given = tuple(f"GPU-n{node}-{device + number}" for number in range(asks))
-        self.cache.apply_pod(pod.of("alice").asks(asks).on(f"n{node}", {"main": given}).obj)
+        self.cache.of(PODS).upsert(pod.of("alice").asks(asks).on(f"n{node}", {"main": given}).obj)
 
     def bobs(self, count: int = 2) -> Booking:
         return self.book("b-2", 5, 7, count, ("n0", count), user="bob")
@@ -82,7 +83,7 @@ def test_cover_that_a_misplaced_pod_cannot_use_goes_to_another_pod_of_the_owner(
     cluster = ClusterWithBooking(2, 1)
     cluster.run(a_pod("a-wrong"))
     cluster.run(a_pod("b-right"), 1)
-    cluster.cache.apply_pod(a_pod("c-waits").of("alice").asks(1).obj)
+    cluster.cache.of(PODS).upsert(a_pod("c-waits").of("alice").asks(1).obj)
     assert cluster.covered() == {"a-wrong": "b-1"}
     cluster.bobs()
     assert cluster.covered() == {"b-right": "b-1"}
@@ -91,7 +92,7 @@ def test_cover_that_a_misplaced_pod_cannot_use_goes_to_another_pod_of_the_owner(
 def test_an_unbound_pod_is_covered_and_may_only_go_to_its_booking_s_place() -> None:
     cluster = ClusterWithBooking(2, 1)
     cluster.bobs()
-    cluster.cache.apply_pod(a_pod("p").of("alice").asks(1).obj)
+    cluster.cache.of(PODS).upsert(a_pod("p").of("alice").asks(1).obj)
     assert cluster.covered() == {"p": "b-1"}
     assert cluster.nodes(cluster.mine, 1) == ["n1"]
 
@@ -102,7 +103,7 @@ def test_the_pod_of_the_first_booking_by_name_is_adopted_where_two_cannot_both_s
     cluster.bobs()
     cluster.run(a_pod("p"))
     pod = a_pod("q").of("carol").asks(1).on("n0", {"main": ("GPU-n0-1",)}).obj
-    cluster.cache.apply_pod(pod)
+    cluster.cache.of(PODS).upsert(pod)
     assert cluster.covered() == {"p": "b-1"}
     assert cluster.cache.barred(cluster.clock.now()) == {("uid-q", carols.name)}
 
@@ -112,16 +113,16 @@ def test_two_pods_that_run_in_each_other_s_place_are_both_adopted() -> None:
     carols = cluster.book("b-3", 0, 9, 1, ("n1", 1), user="carol")
     cluster.bobs()
     cluster.run(a_pod("p"), 1)
-    cluster.cache.apply_pod(a_pod("q").of("carol").asks(1).on("n2", {"main": ("GPU-n2-0",)}).obj)
+    cluster.cache.of(PODS).upsert(a_pod("q").of("carol").asks(1).on("n2", {"main": ("GPU-n2-0",)}).obj)
     assert cluster.covered() == {"p": "b-1", "q": carols.name}
 
 
 def test_l5_no_pod_is_adopted_in_the_place_that_an_outdated_plan_will_need() -> None:
     cluster = ClusterWithBooking(3, 2, 1, 1)
-    cluster.cache.remove_booking(cluster.mine)
+    cluster.cache.of(BOOKINGS).remove(cluster.mine)
     cluster.book("b-3", 0, 9, 3, ("n0", 1), ("n1", 2), user="carol", topology="any")
     cluster.book("b-4", 0, 9, 2, ("n0", 2), user="dave")
-    cluster.cache.apply_pod(a_pod("p").of("dave").asks(1).on("n2", {"main": ("GPU-n2-0",)}).obj)
+    cluster.cache.of(PODS).upsert(a_pod("p").of("dave").asks(1).on("n2", {"main": ("GPU-n2-0",)}).obj)
     assert cluster.covered() == {"p": "b-4"}
     cluster.sizes = (3, 1, 1, 0)
     cluster.node(1, 1, version=2)
@@ -143,7 +144,7 @@ def test_a_single_node_booking_follows_its_running_pod_to_a_node_with_room_for_a
     cluster = ClusterWithBooking(2, 3, 1)
     whole = cluster.book("b-4", 0, 9, 2, ("n0", 2), user="carol")
     pod = a_pod("q").of("carol").asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj
-    cluster.cache.apply_pod(pod)
+    cluster.cache.of(PODS).upsert(pod)
     assert cluster.covered() == {"q": whole.name}
     cluster.book("b-5", 5, 7, 3, ("n1", 3), user="bob")
     assert cluster.covered() == {}
@@ -158,7 +159,7 @@ def test_a_pod_that_is_never_evicted_is_adopted_wherever_it_runs(why: str) -> No
         pod = pod.with_annotation(names.STATIC_POD, "x")
     else:
         protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
-        cluster.cache.replace_namespaces([msgspec.convert(protected, Namespace)])
+        cluster.cache.of(NAMESPACES).replace([msgspec.convert(protected, Namespace)])
     cluster.run(pod)
     assert cluster.covered() == {"p": "b-1"}
 
@@ -167,7 +168,7 @@ def test_a_pod_on_a_node_that_is_gone_is_adopted_since_nothing_is_planned_there(
     cluster = ClusterWithBooking(2, 1)
     cluster.run(a_pod("p"))
     cluster.bobs()
-    cluster.cache.apply_lease(a_lease("n0", renewed=cluster.clock.now()))
+    cluster.cache.of(LEASES).upsert(a_lease("n0", renewed=cluster.clock.now()))
     cluster.clock.advance(3599)
     assert cluster.covered() == {}
     cluster.clock.advance(1)

@@ -8,6 +8,7 @@ import pytest
 from cluster import names
 from cluster.cache import EVERYWHERE, BookingPlans, ClusterCache
 from cluster.fake.clock import START, FakeClock
+from cluster.kube.resources import BOOKINGS, NAMESPACES, NODES, PODS
 from cluster.objects.bookings import Booking
 from cluster.objects.maintenance import MaintenanceBlock, encode_blocks
 from cluster.objects.namespaces import Namespace
@@ -35,7 +36,7 @@ class CachedCluster:
         if blocks:
             annotations[names.BLOCKS] = encode_blocks(blocks)
         meta = msgspec.structs.replace(node.metadata, annotations=annotations)
-        self.cache.apply_node(Node(metadata=meta))
+        self.cache.of(NODES).upsert(Node(metadata=meta))
 
     def book(
         self, name: str, start: int, end: int, count: int, *places: tuple[str, int], **more: object
@@ -48,7 +49,7 @@ class CachedCluster:
             places=[{"node": node, "count": many} for node, many in places],
             **({"topology": "single-node" if count > 1 else "any"} | more),
         )
-        self.cache.apply_booking(booking)
+        self.cache.of(BOOKINGS).upsert(booking)
         return booking
 
     def nodes(self, booking: Booking, need: int) -> list[str]:
@@ -103,7 +104,7 @@ def test_a_running_pod_stays_on_its_node_whatever_the_plan_says() -> None:
     one = cluster.book("b-1", 0, 9, 1, ("n1", 1))
     cluster.book("b-2", 5, 7, 2, ("n0", 2), user="bob")
     running = a_pod("p").of("alice").with_annotation(names.BOOKING, "b-1")
-    cluster.cache.apply_pod(running.asks(1).on("n2", {"main": ("GPU-n2-0",)}).obj)
+    cluster.cache.of(PODS).upsert(running.asks(1).on("n2", {"main": ("GPU-n2-0",)}).obj)
     other = cluster.book("b-3", 0, 9, 1, ("n2", 1), user="carol")
     assert "n1" in cluster.nodes(other, 1)
     assert "n0" not in cluster.nodes(other, 1)
@@ -113,7 +114,7 @@ def test_a_running_pod_stays_on_its_node_whatever_the_plan_says() -> None:
 def test_a_second_pod_may_go_off_its_booking_s_node_only_where_no_other_booking_needs_the_room() -> None:
     cluster = CachedCluster(2, 1)
     whole = cluster.book("b-1", 0, 9, 2, ("n0", 2))
-    cluster.cache.apply_pod(a_pod("p").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
+    cluster.cache.of(PODS).upsert(a_pod("p").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
     assert cluster.nodes(whole, 1) == ["n0", "n1"]
     cluster.book("b-2", 5, 7, 1, ("n1", 1), user="bob")
     assert cluster.nodes(whole, 1) == ["n0"]
@@ -141,16 +142,16 @@ def test_a_pod_without_an_end_is_judged_from_the_cache_until_anything_changes() 
     assert bears()
     two = cluster.book("b-2", 5, 7, 1, ("n1", 1), user="bob")
     assert not bears()
-    cluster.cache.remove_booking(two)
+    cluster.cache.of(BOOKINGS).remove(two)
     assert bears()
     cluster.node(1, 0, version=2)
     assert not bears()
     cluster.node(1, 1, version=3)
     assert bears()
     protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
-    cluster.cache.apply_pod(a_pod().asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
+    cluster.cache.of(PODS).upsert(a_pod().asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
     assert bears()
-    cluster.cache.replace_namespaces([msgspec.convert(protected, Namespace)])
+    cluster.cache.of(NAMESPACES).replace([msgspec.convert(protected, Namespace)])
     assert not bears()
     cluster.clock.advance((one.spec.end - START).total_seconds())
     assert bears()
@@ -164,7 +165,7 @@ def test_unreadable_maintenance_is_ignored(text: str) -> None:
     meta = msgspec.structs.replace(
         node.metadata, annotations={**(node.metadata.annotations or {}), names.BLOCKS: text}
     )
-    cluster.cache.apply_node(Node(metadata=meta))
+    cluster.cache.of(NODES).upsert(Node(metadata=meta))
     assert cluster.nodes(one, 1) == ["n0"]
 
 
@@ -172,6 +173,6 @@ def test_the_devices_of_a_pod_whose_booking_has_no_place_are_not_given_to_others
     cluster = CachedCluster(2, 1)
     cluster.book("b-torn", 0, 9, 2)
     torn = a_pod("p").of("alice").with_annotation(names.BOOKING, "b-torn")
-    cluster.cache.apply_pod(torn.asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
+    cluster.cache.of(PODS).upsert(torn.asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
     other = cluster.book("b-1", 0, 9, 1, ("n0", 1), user="bob")
     assert cluster.nodes(other, 1) == ["n0"]

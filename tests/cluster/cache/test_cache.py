@@ -9,8 +9,9 @@ from structlog.testing import capture_logs
 
 from cluster import names
 from cluster.cache import ClusterCache
-from cluster.cache.cache import RECLAIMER_ANNOTATIONS
+from cluster.cache.pods import RECLAIMER_ANNOTATIONS
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.assignment import encode_drift
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
@@ -23,8 +24,8 @@ NOW = EPOCH + HOUR
 @pytest.fixture
 def cache() -> ClusterCache:
     made = ClusterCache(FakeClock(EPOCH))
-    made.apply_node(a_node("n0", a100(0), a100(1), a6000(2)))
-    made.apply_booking(a_booking())
+    made.of(NODES).upsert(a_node("n0", a100(0), a100(1), a6000(2)))
+    made.of(BOOKINGS).upsert(a_booking())
     return made
 
 
@@ -44,7 +45,7 @@ def is_covered(cache: ClusterCache, pod: PodBuilder | Pod) -> bool:
 
 
 def test_a_pod_of_a_running_booking_is_covered(cache: ClusterCache) -> None:
-    cache.apply_pod(of_alice().obj)
+    cache.of(PODS).upsert(of_alice().obj)
 
     assert covered(cache) == {"p"}
     assert is_covered(cache, of_alice())
@@ -53,7 +54,7 @@ def test_a_pod_of_a_running_booking_is_covered(cache: ClusterCache) -> None:
 def test_a_pod_that_was_not_seen_yet_is_covered_along_with_those_that_were(cache: ClusterCache) -> None:
     assert is_covered(cache, of_alice())
 
-    cache.apply_pod(of_alice("older", minutes=-1).obj)
+    cache.of(PODS).upsert(of_alice("older", minutes=-1).obj)
 
     assert not is_covered(cache, of_alice())
     assert covered(cache) == {"older"}
@@ -61,18 +62,18 @@ def test_a_pod_that_was_not_seen_yet_is_covered_along_with_those_that_were(cache
 
 @pytest.mark.parametrize("pod", [a_pod().asks(1), a_pod().of("bob").asks(1)])
 def test_no_pod_of_another_user_is_covered(cache: ClusterCache, pod: PodBuilder) -> None:
-    cache.apply_pod(pod.obj)
+    cache.of(PODS).upsert(pod.obj)
 
     assert covered(cache) == set()
     assert not is_covered(cache, pod)
 
 
 def test_cover_of_one_pod_equals_its_cover_among_all_pods(cache: ClusterCache) -> None:
-    cache.apply_booking(a_booking("b-2", count=2, model=A6000))
-    cache.apply_booking(a_booking("b-3", user="bob", count=1))
+    cache.of(BOOKINGS).upsert(a_booking("b-2", count=2, model=A6000))
+    cache.of(BOOKINGS).upsert(a_booking("b-3", user="bob", count=1))
     pods = [of_alice(f"a{n}", minutes=n) for n in range(4)] + [a_pod("b").of("bob").asks(1)]
     for pod in pods:
-        cache.apply_pod(pod.obj)
+        cache.of(PODS).upsert(pod.obj)
 
     together = cache.cover(NOW)
 
@@ -91,7 +92,7 @@ def test_a_pod_without_an_owner_does_not_wait_for_the_cache(cache: ClusterCache)
 
 
 def test_cover_begins_and_ends_with_the_booking_without_any_event(cache: ClusterCache) -> None:
-    cache.apply_pod(of_alice().obj)
+    cache.of(PODS).upsert(of_alice().obj)
 
     assert cache.cover_of(of_alice().obj, EPOCH - HOUR) is None
     assert cache.cover(EPOCH - HOUR) == {}
@@ -100,15 +101,15 @@ def test_cover_begins_and_ends_with_the_booking_without_any_event(cache: Cluster
 
 
 def test_a_pod_on_the_booked_model_is_covered_and_on_another_it_is_not(cache: ClusterCache) -> None:
-    cache.apply_pod(of_alice("wrong").on("n0", {"main": ("GPU-n0-2",)}).obj)
-    cache.apply_pod(of_alice("right", minutes=1).on("n0", {"main": ("GPU-n0-0",)}).obj)
+    cache.of(PODS).upsert(of_alice("wrong").on("n0", {"main": ("GPU-n0-2",)}).obj)
+    cache.of(PODS).upsert(of_alice("right", minutes=1).on("n0", {"main": ("GPU-n0-0",)}).obj)
 
     assert covered(cache) == {"right"}
 
 
 def test_an_assumed_bind_counts_before_its_event_comes(cache: ClusterCache) -> None:
     pod = of_alice().obj
-    cache.apply_pod(pod)
+    cache.of(PODS).upsert(pod)
     assert is_covered(cache, pod)
 
     with cache.locked() as ledger:
@@ -121,11 +122,11 @@ def test_an_assumed_bind_counts_before_its_event_comes(cache: ClusterCache) -> N
 
 
 def test_the_devices_a_pod_really_has_decide_and_not_those_assigned(cache: ClusterCache) -> None:
-    cache.apply_pod(of_alice().on("n0", {"main": ("GPU-n0-2",)}).obj)
+    cache.of(PODS).upsert(of_alice().on("n0", {"main": ("GPU-n0-2",)}).obj)
     assert covered(cache) == set()
 
     drift = encode_drift({"uid-p": {"main": ("GPU-n0-1",)}})
-    cache.apply_node(a_node("n0", a100(0), a100(1), a6000(2), version=2, drift=drift))
+    cache.of(NODES).upsert(a_node("n0", a100(0), a100(1), a6000(2), version=2, drift=drift))
 
     assert covered(cache) == {"p"}
     assert is_covered(cache, of_alice())
@@ -134,16 +135,16 @@ def test_the_devices_a_pod_really_has_decide_and_not_those_assigned(cache: Clust
 @pytest.mark.parametrize("gone", ["terminating", "ended", "removed", "missing"])
 def test_a_pod_that_leaves_makes_room_for_the_next(cache: ClusterCache, gone: str) -> None:
     first, second = of_alice("first"), of_alice("second", minutes=1)
-    cache.apply_pod(first.obj)
-    cache.apply_pod(second.obj)
+    cache.of(PODS).upsert(first.obj)
+    cache.of(PODS).upsert(second.obj)
     assert covered(cache) == {"first"}
 
     if gone == "removed":
-        cache.remove_pod(first.at(5).obj)
+        cache.of(PODS).remove(first.at(5).obj)
     elif gone == "missing":
-        cache.replace_pods([second.obj], "5")
+        cache.of(PODS).replace([second.obj], "5")
     else:
-        cache.apply_pod((first.terminating() if gone == "terminating" else first.ended()).at(5).obj)
+        cache.of(PODS).upsert((first.terminating() if gone == "terminating" else first.ended()).at(5).obj)
 
     assert covered(cache) == {"second"}
     assert is_covered(cache, second)
@@ -151,11 +152,11 @@ def test_a_pod_that_leaves_makes_room_for_the_next(cache: ClusterCache, gone: st
 
 def test_a_cover_annotation_that_is_written_later_counts(cache: ClusterCache) -> None:
     older, younger = of_alice("older"), of_alice("younger", minutes=1)
-    cache.apply_pod(older.obj)
-    cache.apply_pod(younger.obj)
+    cache.of(PODS).upsert(older.obj)
+    cache.of(PODS).upsert(younger.obj)
     assert covered(cache) == {"older"}
 
-    cache.apply_pod(younger.with_annotation(names.BOOKING, "b-1").at(2).obj)
+    cache.of(PODS).upsert(younger.with_annotation(names.BOOKING, "b-1").at(2).obj)
 
     assert covered(cache) == {"younger"}
 
@@ -169,9 +170,9 @@ def in_version(booking: Booking, version: int) -> Booking:
 
 
 def test_a_deleted_booking_covers_no_pod(cache: ClusterCache) -> None:
-    cache.apply_pod(of_alice().obj)
+    cache.of(PODS).upsert(of_alice().obj)
 
-    cache.remove_booking(a_booking())
+    cache.of(BOOKINGS).remove(a_booking())
 
     assert covered(cache) == set()
     assert not is_covered(cache, of_alice())
@@ -179,7 +180,7 @@ def test_a_deleted_booking_covers_no_pod(cache: ClusterCache) -> None:
 
 
 def test_a_list_of_all_bookings_replaces_those_known(cache: ClusterCache) -> None:
-    cache.replace_bookings([a_booking("b-2", model=A6000)])
+    cache.of(BOOKINGS).replace([a_booking("b-2", model=A6000)])
 
     assert set(cache.bookings) == {"b-2"}
     assert cache.cover_of(of_alice().obj, NOW) == a_booking("b-2", model=A6000)
@@ -187,33 +188,33 @@ def test_a_list_of_all_bookings_replaces_those_known(cache: ClusterCache) -> Non
 
 def test_a_booking_that_was_read_directly_is_newer_than_the_watch(cache: ClusterCache) -> None:
     released = in_version(a_booking(end=EPOCH + HOUR), 9)
-    cache.apply_booking(released)
+    cache.of(BOOKINGS).upsert(released)
 
-    cache.apply_booking(in_version(a_booking(), 8))
-    cache.replace_bookings([in_version(a_booking(), 8)])
+    cache.of(BOOKINGS).upsert(in_version(a_booking(), 8))
+    cache.of(BOOKINGS).replace([in_version(a_booking(), 8)])
 
     assert cache.bookings["b-1"] == released
 
 
 def test_an_older_read_does_not_bring_a_deleted_booking_back(cache: ClusterCache) -> None:
     read_before = in_version(a_booking("b-2"), 5)
-    cache.apply_booking(read_before)
-    cache.remove_booking(in_version(a_booking("b-2"), 6))
-    cache.apply_booking(read_before)
+    cache.of(BOOKINGS).upsert(read_before)
+    cache.of(BOOKINGS).remove(in_version(a_booking("b-2"), 6))
+    cache.of(BOOKINGS).upsert(read_before)
     assert set(cache.bookings) == {"b-1"}
 
-    cache.replace_bookings([], "7")
-    cache.apply_booking(read_before)
+    cache.of(BOOKINGS).replace([], "7")
+    cache.of(BOOKINGS).upsert(read_before)
     assert cache.bookings == {}
 
-    cache.apply_booking(in_version(a_booking("b-3"), 8))
+    cache.of(BOOKINGS).upsert(in_version(a_booking("b-3"), 8))
     assert set(cache.bookings) == {"b-3"}
 
 
 def test_bookings_are_replaced_and_never_changed_in_place(cache: ClusterCache) -> None:
     before = cache.bookings
 
-    cache.apply_booking(a_booking("b-2"))
+    cache.of(BOOKINGS).upsert(a_booking("b-2"))
 
     assert set(before) == {"b-1"}
 
@@ -223,26 +224,26 @@ def test_bookings_are_replaced_and_never_changed_in_place(cache: ClusterCache) -
 
 def test_an_older_state_of_a_pod_changes_nothing(cache: ClusterCache) -> None:
     newest = of_alice().on("n0", {"main": ("GPU-n0-0",)}).at(7).obj
-    cache.apply_pod(newest)
+    cache.of(PODS).upsert(newest)
 
-    cache.apply_pod(of_alice().at(6).obj)
-    cache.remove_pod(of_alice().at(6).obj)
-    cache.replace_pods([], "6")
+    cache.of(PODS).upsert(of_alice().at(6).obj)
+    cache.of(PODS).remove(of_alice().at(6).obj)
+    cache.of(PODS).replace([], "6")
 
     assert cache.pods == {"uid-p": newest}
 
 
 def test_a_late_event_does_not_bring_a_deleted_pod_back(cache: ClusterCache) -> None:
-    cache.apply_pod(of_alice().at(3).obj)
-    cache.remove_pod(of_alice().at(5).obj)
+    cache.of(PODS).upsert(of_alice().at(3).obj)
+    cache.of(PODS).remove(of_alice().at(5).obj)
 
-    cache.apply_pod(of_alice().at(4).obj)
+    cache.of(PODS).upsert(of_alice().at(4).obj)
 
     assert cache.pods == {}
 
 
 def test_pods_that_ask_for_no_gpu_are_not_listed(cache: ClusterCache) -> None:
-    cache.apply_pod(a_pod().of("alice").obj)
+    cache.of(PODS).upsert(a_pod().of("alice").obj)
 
     assert cache.pods == {}
 
@@ -253,31 +254,31 @@ def test_pods_with_an_unreadable_amount_are_not_listed(cache: ClusterCache, amou
     limits = {names.GPU_RESOURCE: amount}
     raw = of_alice().raw
     body = {**raw, "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]}}
-    cache.apply_pod(msgspec.convert(body, Pod))
+    cache.of(PODS).upsert(msgspec.convert(body, Pod))
 
     assert (cache.pods, covered(cache)) == ({}, set())
 
 
 def test_a_pod_that_no_longer_asks_for_gpus_is_no_longer_listed(cache: ClusterCache) -> None:
-    cache.apply_pod(of_alice().obj)
+    cache.of(PODS).upsert(of_alice().obj)
 
-    cache.apply_pod(a_pod().of("alice").at(2).obj)
+    cache.of(PODS).upsert(a_pod().of("alice").at(2).obj)
 
     assert (cache.pods, covered(cache)) == ({}, set())
 
 
 def test_nodes_are_added_changed_and_removed(cache: ClusterCache) -> None:
-    cache.replace_nodes([a_node("n1", a100(0, "n1"))])
+    cache.of(NODES).replace([a_node("n1", a100(0, "n1"))])
     assert set(cache.nodes) == {"n1"}
     with cache.locked() as ledger:
         assert ledger.nodes() == ("n1",)
 
     newer = a_node("n1", a100(0, "n1"), version=3)
-    cache.apply_node(newer)
-    cache.apply_node(a_node("n1", version=2))
+    cache.of(NODES).upsert(newer)
+    cache.of(NODES).upsert(a_node("n1", version=2))
     assert cache.nodes == {"n1": newer}
 
-    cache.remove_node(newer)
+    cache.of(NODES).remove(newer)
     assert cache.nodes == {}
 
 
@@ -286,15 +287,15 @@ def test_listeners_are_notified_of_every_change(cache: ClusterCache) -> None:
     cache.on_change(lambda: changes.append(None))
     node, pod, booking = a_node("n1"), of_alice().obj, a_booking()
 
-    cache.apply_pod(pod)
-    cache.replace_pods([], "9")
-    cache.remove_pod(pod)
-    cache.apply_node(node)
-    cache.replace_nodes([])
-    cache.remove_node(node)
-    cache.apply_booking(booking)
-    cache.replace_bookings([])
-    cache.remove_booking(booking)
+    cache.of(PODS).upsert(pod)
+    cache.of(PODS).replace([], "9")
+    cache.of(PODS).remove(pod)
+    cache.of(NODES).upsert(node)
+    cache.of(NODES).replace([])
+    cache.of(NODES).remove(node)
+    cache.of(BOOKINGS).upsert(booking)
+    cache.of(BOOKINGS).replace([])
+    cache.of(BOOKINGS).remove(booking)
 
     assert len(changes) == 9
 
@@ -303,10 +304,10 @@ def test_an_unreadable_hold_is_logged_once(cache: ClusterCache) -> None:
     broken = of_alice().with_annotation(names.HOLD, "?")
 
     with capture_logs() as lines:
-        cache.apply_pod(broken.obj)
-        cache.apply_pod(broken.at(2).obj)
-        cache.replace_pods([broken.at(3).obj], "3")
-        cache.apply_pod(broken.with_annotation(names.HOLD, "!").at(4).obj)
+        cache.of(PODS).upsert(broken.obj)
+        cache.of(PODS).upsert(broken.at(2).obj)
+        cache.of(PODS).replace([broken.at(3).obj], "3")
+        cache.of(PODS).upsert(broken.with_annotation(names.HOLD, "!").at(4).obj)
 
     assert [line["pod"] for line in lines] == ["default/p", "default/p"]
     assert names.HOLD in lines[0]["error"]
@@ -321,35 +322,35 @@ def test_models_are_those_of_the_nodes_devices(cache: ClusterCache) -> None:
 
 class TestAtOneInstant:
     def test_a_snapshot_does_not_change_afterwards(self, cache: ClusterCache) -> None:
-        cache.apply_lease(a_lease("n0"))
+        cache.of(LEASES).upsert(a_lease("n0"))
         node_snapshots = cache.node_snapshots()
-        cache.apply_pod(a_pod("p").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
-        cache.apply_node(a_node("n1", a100(0, "n1")))
+        cache.of(PODS).upsert(a_pod("p").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
+        cache.of(NODES).upsert(a_node("n1", a100(0, "n1")))
         view, agent = node_snapshots["n0"]
         assert (view.holdings, agent, list(node_snapshots)) == ((), "alive", ["n0"])
         assert len(cache.node_snapshots()) == 2
         assert cache.node_snapshots()["n0"][0].holdings
 
     def test_node_snapshots_are_the_snapshots_of_all_nodes(self, cache: ClusterCache) -> None:
-        cache.apply_lease(a_lease("n0", stopping=True))
-        cache.apply_node(a_node("n1", a100(0, "n1")))
+        cache.of(LEASES).upsert(a_lease("n0", stopping=True))
+        cache.of(NODES).upsert(a_node("n1", a100(0, "n1")))
         assert list(cache.node_snapshots().values()) == cache.snapshot(["n0", "n1"])
 
 
 class TestVersions:
     def test_the_version_reached_of_each_kind_is_the_newest_seen(self, cache: ClusterCache) -> None:
-        cache.apply_node(a_node("n0", version=7))
-        cache.apply_pod(a_pod("p").asks(1).at(9).obj)
-        cache.apply_pod(a_pod("q").asks(1).at(8).obj)
+        cache.of(NODES).upsert(a_node("n0", version=7))
+        cache.of(PODS).upsert(a_pod("p").asks(1).at(9).obj)
+        cache.of(PODS).upsert(a_pod("q").asks(1).at(8).obj)
         assert (cache.reached["nodes"], cache.reached["pods"]) == ("7", "9")
-        cache.replace_pods([], "20")
+        cache.of(PODS).replace([], "20")
         assert (cache.reached["nodes"], cache.reached["pods"]) == ("7", "20")
 
     def test_an_older_state_of_an_object_does_not_lower_the_version_reached(
         self, cache: ClusterCache
     ) -> None:
-        cache.apply_pod(a_pod("p").asks(1).at(9).obj)
-        cache.apply_pod(a_pod("p").asks(1).at(8).obj)
+        cache.of(PODS).upsert(a_pod("p").asks(1).at(9).obj)
+        cache.of(PODS).upsert(a_pod("p").asks(1).at(8).obj)
         assert cache.reached["pods"] == "9"
 
 
@@ -358,9 +359,9 @@ class TestNotes:
     def test_a_pod_with_an_annotation_of_the_reclaimer_is_noted_until_that_is_removed(
         self, cache: ClusterCache, key: str
     ) -> None:
-        cache.apply_pod(a_pod("p").asks(1).with_annotation(key, "x").at(2).obj)
+        cache.of(PODS).upsert(a_pod("p").asks(1).with_annotation(key, "x").at(2).obj)
         assert set(cache.annotated) == {"uid-p"}
-        cache.apply_pod(a_pod("p").asks(1).at(3).obj)
+        cache.of(PODS).upsert(a_pod("p").asks(1).at(3).obj)
         assert cache.annotated == {}
 
     @pytest.mark.parametrize(
@@ -376,7 +377,7 @@ class TestNotes:
     def test_only_live_gpu_pods_behind_our_gate_or_with_the_reclaimer_s_annotations_are_noted(
         self, cache: ClusterCache, pod: PodBuilder, *, is_recorded: bool
     ) -> None:
-        cache.apply_pod(pod.obj)
+        cache.of(PODS).upsert(pod.obj)
         assert bool(cache.annotated) is is_recorded
 
     @pytest.mark.parametrize(("status", "is_recorded"), [("True", True), ("False", False)])
@@ -385,45 +386,45 @@ class TestNotes:
     ) -> None:
         condition = {"type": names.DISRUPTION_TARGET, "status": status}
         body = {**a_pod().asks(1).raw, "status": {"conditions": [condition]}}
-        cache.apply_pod(msgspec.convert(body, Pod))
+        cache.of(PODS).upsert(msgspec.convert(body, Pod))
         assert bool(cache.annotated) is is_recorded
 
     def test_a_deleted_pod_is_not_noted(self, cache: ClusterCache) -> None:
         pod = a_pod("p").asks(1).with_annotation(names.NOTICE, "x").at(2)
-        cache.apply_pod(pod.obj)
-        cache.remove_pod(pod.at(3).obj)
+        cache.of(PODS).upsert(pod.obj)
+        cache.of(PODS).remove(pod.at(3).obj)
         assert cache.annotated == {}
 
 
 def test_the_usage_of_gpus_is_known_as_long_as_it_is_written_on_the_agent_s_lease(
     cache: ClusterCache,
 ) -> None:
-    cache.apply_lease(a_lease("n0", use="{}"))
-    cache.apply_lease(a_lease("n1"))
+    cache.of(LEASES).upsert(a_lease("n0", use="{}"))
+    cache.of(LEASES).upsert(a_lease("n1"))
     assert cache.uses == {"n0": "{}"}
-    cache.apply_lease(a_lease("n0", version=2))
+    cache.of(LEASES).upsert(a_lease("n0", version=2))
     assert cache.uses == {}
-    cache.apply_lease(a_lease("n0", version=3, use="{}"))
-    cache.remove_lease(a_lease("n0", version=4))
+    cache.of(LEASES).upsert(a_lease("n0", version=3, use="{}"))
+    cache.of(LEASES).remove(a_lease("n0", version=4))
     assert cache.uses == {}
-    cache.apply_lease(a_lease("n1", version=2, use="{}"))
-    cache.replace_leases([], "9")
+    cache.of(LEASES).upsert(a_lease("n1", version=2, use="{}"))
+    cache.of(LEASES).replace([], "9")
     assert cache.uses == {}
 
 
 def test_an_older_lease_does_not_change_the_usage_of_gpus(cache: ClusterCache) -> None:
-    cache.apply_lease(a_lease("n0", version=3, use='{"new": 1}'))
-    cache.apply_lease(a_lease("n0", version=2, use='{"old": 1}'))
+    cache.of(LEASES).upsert(a_lease("n0", version=3, use='{"new": 1}'))
+    cache.of(LEASES).upsert(a_lease("n0", version=2, use='{"old": 1}'))
     assert cache.uses == {"n0": '{"new": 1}'}
-    cache.replace_leases([a_lease("n0", version=2)], "2")
+    cache.of(LEASES).replace([a_lease("n0", version=2)], "2")
     assert cache.uses == {"n0": '{"new": 1}'}
-    cache.apply_lease(a_lease("n0", version=4))
+    cache.of(LEASES).upsert(a_lease("n0", version=4))
     assert cache.uses == {}
 
 
 def test_more_urgent_work_goes_first_between_the_portions_of_a_list() -> None:
     known: list[int] = []
     made = ClusterCache(FakeClock(EPOCH), at_a_time=2, give_way=lambda: known.append(len(made.pods)))
-    made.replace_pods([of_alice(f"p{number}").obj for number in range(5)], "9")
+    made.of(PODS).replace([of_alice(f"p{number}").obj for number in range(5)], "9")
     assert known == [2, 4]
     assert len(made.pods) == 5

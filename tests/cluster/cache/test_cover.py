@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.cache.cover import Cover
+from cluster.cache.store import Guard, Store
 from cluster.decide.entitlement import candidate, entitlement
 from cluster.decide.ledger import Ledger
 from cluster.fake.clock import FakeClock
+from cluster.kube import resources
+from cluster.kube.resources import BOOKINGS
 from cluster.objects.assignment import encode_drift
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
@@ -59,7 +62,7 @@ class Story:
 
     def node(self, name: str, drift: str | None = None) -> None:
         devices = (a100(0, name), a100(1, name), a6000(2, name))
-        self.cache.apply_node(a_node(name, *devices, version=self.next(), drift=drift))
+        self.cache.of(resources.NODES).upsert(a_node(name, *devices, version=self.next(), drift=drift))
 
     def drift(self) -> None:
         held = {
@@ -78,14 +81,16 @@ class Story:
 
     def pod(self) -> None:
         made = self.made()
-        self.cache.apply_pod(self.random.choice((made, made, made.terminating(), made.ended())).obj)
+        self.cache.of(resources.PODS).upsert(
+            self.random.choice((made, made, made.terminating(), made.ended())).obj
+        )
 
     def bind(self) -> None:
         node = self.random.choice(NODES)
-        self.cache.apply_pod(self.made().on(node, {"main": (self.device(node),)}).obj)
+        self.cache.of(resources.PODS).upsert(self.made().on(node, {"main": (self.device(node),)}).obj)
 
     def gone(self) -> None:
-        self.cache.remove_pod(self.made().obj)
+        self.cache.of(resources.PODS).remove(self.made().obj)
 
     def assumed(self) -> None:
         node = self.random.choice(NODES)
@@ -107,10 +112,10 @@ class Story:
             start=start,
             end=start + 2 * HOUR,
         )
-        self.cache.apply_booking(in_version(made, self.next()))
+        self.cache.of(BOOKINGS).upsert(in_version(made, self.next()))
 
     def booking_gone(self) -> None:
-        self.cache.remove_booking(in_version(a_booking(f"b-{self.random.randrange(3)}"), self.next()))
+        self.cache.of(BOOKINGS).remove(in_version(a_booking(f"b-{self.random.randrange(3)}"), self.next()))
 
     def time(self) -> None:
         self.clock.advance(self.random.choice((1, 1800, 3600)))
@@ -145,13 +150,17 @@ def test_the_cached_cover_equals_a_fresh_computation(random: Random) -> None:
 
 class TestUserCoverage:
     @pytest.fixture
-    def cover(self) -> Cover:
-        made = Cover(Ledger())
-        made.apply_booking(a_booking("now"))
-        made.apply_booking(a_booking("over", start=EPOCH - 2 * HOUR, end=EPOCH))
-        made.apply_booking(a_booking("later", start=EPOCH + HOUR))
-        made.apply_booking(a_booking("other", user="bob"))
+    def bookings(self) -> Store[Booking]:
+        made = Store(Guard(), BOOKINGS, reads_ahead=True)
+        made.upsert(a_booking("now"))
+        made.upsert(a_booking("over", start=EPOCH - 2 * HOUR, end=EPOCH))
+        made.upsert(a_booking("later", start=EPOCH + HOUR))
+        made.upsert(a_booking("other", user="bob"))
         return made
+
+    @pytest.fixture
+    def cover(self, bookings: Store[Booking]) -> Cover:
+        return Cover(Ledger(), bookings)
 
     def test_a_user_has_all_their_own_bookings_running_or_not_and_no_others(self, cover: Cover) -> None:
         found = cover.user_coverage(of_alice().obj, EPOCH)
@@ -197,9 +206,9 @@ class TestUserCoverage:
         [(-3, False), (-2, True), (-1, True), (0, True), (47, True), (48, True), (100, False)],
     )
     def test_a_pod_may_be_covered_while_any_booking_of_its_user_runs(
-        self, cover: Cover, hours: int, *, may: bool
+        self, cover: Cover, bookings: Store[Booking], hours: int, *, may: bool
     ) -> None:
-        cover.apply_booking(a_booking("later", start=EPOCH + HOUR, end=EPOCH + 49 * HOUR))
+        bookings.upsert(a_booking("later", start=EPOCH + HOUR, end=EPOCH + 49 * HOUR))
         assert cover.may_cover(of_alice().obj, EPOCH + hours * HOUR) is may
 
     def test_a_pod_that_changes_hands_counts_for_its_new_user(self, cover: Cover) -> None:
@@ -232,39 +241,40 @@ class TestBookings:
     def test_only_a_newer_state_of_a_booking_counts(
         self, known: int | None, comes: int, *, is_taken: bool
     ) -> None:
-        cover = Cover(Ledger())
-        cover.replace_bookings([] if known is None else [in_version(a_booking(count=1), known)], "7")
-        cover.apply_booking(in_version(a_booking(count=2), comes))
-        assert [booking.spec.count for booking in cover.bookings.values()] == (
+        bookings = Store(Guard(), BOOKINGS, reads_ahead=True)
+        bookings.replace([] if known is None else [in_version(a_booking(count=1), known)], "7")
+        bookings.upsert(in_version(a_booking(count=2), comes))
+        assert [booking.spec.count for booking in bookings.live.values()] == (
             [2] if is_taken else ([] if known is None else [1])
         )
 
     def test_a_list_keeps_bookings_read_since_and_drops_those_it_lacks(self) -> None:
-        cover = Cover(Ledger())
-        cover.apply_booking(in_version(a_booking("read-since", count=2), 9))
-        cover.apply_booking(in_version(a_booking("gone"), 3))
-        cover.replace_bookings([in_version(a_booking("read-since"), 8), in_version(a_booking("new"), 4)], "8")
-        assert {name: booking.spec.count for name, booking in cover.bookings.items()} == {
+        bookings = Store(Guard(), BOOKINGS, reads_ahead=True)
+        bookings.upsert(in_version(a_booking("read-since", count=2), 9))
+        bookings.upsert(in_version(a_booking("gone"), 3))
+        bookings.replace([in_version(a_booking("read-since"), 8), in_version(a_booking("new"), 4)], "8")
+        assert {name: booking.spec.count for name, booking in bookings.live.items()} == {
             "read-since": 2,
             "new": 1,
         }
 
     def test_a_late_event_does_not_bring_a_deleted_booking_back(self) -> None:
-        cover = Cover(Ledger())
-        cover.apply_booking(in_version(a_booking(), 5))
-        cover.remove_booking(in_version(a_booking(), 6))
-        cover.apply_booking(in_version(a_booking(), 5))
-        assert cover.bookings == {}
-        cover.apply_booking(in_version(a_booking(), 7))
-        assert set(cover.bookings) == {"b-1"}
+        bookings = Store(Guard(), BOOKINGS, reads_ahead=True)
+        bookings.upsert(in_version(a_booking(), 5))
+        bookings.remove(in_version(a_booking(), 6))
+        bookings.upsert(in_version(a_booking(), 5))
+        assert bookings.live == {}
+        bookings.upsert(in_version(a_booking(), 7))
+        assert set(bookings.live) == {"b-1"}
 
     def test_a_booking_that_changes_hands_covers_its_new_user(self) -> None:
-        cover = Cover(Ledger())
+        bookings = Store(Guard(), BOOKINGS, reads_ahead=True)
+        cover = Cover(Ledger(), bookings)
         pods: list[Pod] = [of_alice().obj, of_alice("q").of("bob").obj]
         for pod in pods:
             cover.list_pod(pod)
-        cover.apply_booking(a_booking())
+        bookings.upsert(a_booking())
         assert [cover.may_cover(pod, EPOCH) for pod in pods] == [True, False]
-        cover.apply_booking(in_version(a_booking(user="bob"), 2))
+        bookings.upsert(in_version(a_booking(user="bob"), 2))
         assert [cover.may_cover(pod, EPOCH) for pod in pods] == [False, True]
         assert set(cover.all(EPOCH)) == {"uid-q"}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cluster import names
 from cluster.cache import ClusterCache
-from cluster.cache.handlers import Bookings, Leases, Namespaces, Nodes, Pods
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import BOOKINGS, LEASES, NAMESPACES, NODES, PODS, Resource
 from cluster.objects.namespaces import Namespace
 from tests.fakes.objects import EPOCH, a100, a_booking, a_lease, a_node, a_pod
 
@@ -29,10 +29,9 @@ def versioned(obj: Any, version: int) -> Any:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of object, its handler, and what the cache knows of it."""
+    """One kind of object, and what the cache knows of it."""
 
-    plural: str
-    handler: Callable[[ClusterCache], Any]
+    resource: Resource[Any]
     make: Callable[[str, int], Any]
     known: Callable[[ClusterCache], Collection[Any]]
     notifies: bool = True
@@ -44,33 +43,29 @@ class Kind:
 
 KINDS = [
     Kind(
-        "pods",
-        Pods,
+        PODS,
         lambda name, version: a_pod(name).asks(1).at(version).obj,
         lambda cache: cache.pods.values(),
     ),
     Kind(
-        "nodes",
-        Nodes,
+        NODES,
         lambda name, version: a_node(name, a100(0, name), version=version),
         lambda cache: cache.nodes.values(),
     ),
     Kind(
-        "bookings",
-        Bookings,
+        BOOKINGS,
         lambda name, version: versioned(a_booking(name), version),
         lambda cache: cache.bookings.values(),
     ),
-    Kind("namespaces", Namespaces, a_namespace, lambda cache: cache.namespaces.values()),
+    Kind(NAMESPACES, a_namespace, lambda cache: cache.namespaces.values()),
     Kind(
-        "leases",
-        Leases,
+        LEASES,
         lambda name, version: versioned(a_lease(name), version),
         lambda cache: [lease for name in cache.renewals.names() if (lease := cache.renewals.lease(name))],
         notifies=False,
     ),
 ]
-every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.plural)
 
 
 class Reported:
@@ -81,7 +76,7 @@ class Reported:
         self.cache = ClusterCache(FakeClock(EPOCH))
         self.changes = 0
         self.cache.on_change(self._count)
-        self.handler = kind.handler(self.cache)
+        self.handler = self.cache.of(kind.resource)
 
     def _count(self) -> None:
         self.changes += 1
@@ -103,7 +98,7 @@ class Reported:
 
     @property
     def reached(self) -> str | None:
-        return self.cache.reached.get(self.kind.plural)
+        return self.cache.reached.get(self.kind.resource.plural)
 
 
 @every_kind
@@ -149,12 +144,12 @@ def test_objects_of_another_kind_are_not_touched(kind: Kind) -> None:
     reported = Reported(kind)
     others = [one for one in KINDS if one is not kind]
     for one in others:
-        one.handler(reported.cache).upsert(one.make("x", 2))
+        reported.cache.of(one.resource).upsert(one.make("x", 2))
     reported.list(5, a=1)
     reported.remove("a", 6)
     assert all(len(one.versions(reported.cache)) == 1 for one in others)
-    assert {one.plural: reported.cache.reached[one.plural] for one in others} == {
-        one.plural: "2" for one in others
+    assert {one.resource.plural: reported.cache.reached[one.resource.plural] for one in others} == {
+        one.resource.plural: "2" for one in others
     }
 
 

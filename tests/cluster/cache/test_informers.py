@@ -14,7 +14,6 @@ from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS, SECRETS, Secret
-from cluster.objects.pods import Pod
 from tests.fakes.objects import a100, a_node, a_pod
 
 NODE = a_node("n0", a100(0), a100(1))
@@ -246,12 +245,9 @@ def test_ended_pods_are_followed_only_where_failed_pods_are_wanted(
     ):
         kube.put(PODS, a_pod(name).asks(1).ended(phase).raw)
 
-    class Seeing(ClusterCache):
-        def _apply(self, pod: Pod) -> bool:
-            seen.append(pod.metadata.name)
-            return super()._apply(pod)
-
-    informers = Informers(kube, Seeing(clock), clock, namespace=names.NAMESPACE, pods=selection)
+    cache = ClusterCache(clock)
+    cache.of(PODS).observe(lambda uid, _before, _pod: seen.append(uid.removeprefix("uid-")))
+    informers = Informers(kube, cache, clock, namespace=names.NAMESPACE, pods=selection)
     thread = threading.Thread(target=informers.threads["pods"], args=(stop,))
     thread.start()
     try:

@@ -11,6 +11,7 @@ from cluster.cache import ClusterCache
 from cluster.decide.ledger import WHOLE
 from cluster.decide.ledger.amounts import Uses
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import NODES, PODS
 from tests.fakes.objects import EPOCH, a100, a_node, a_pod
 
 G0 = "GPU-n0-0"
@@ -26,7 +27,7 @@ class InPortions:
         self.changes = 0
         self.cache = ClusterCache(FakeClock(EPOCH), at_a_time=at_a_time, give_way=self._read)
         for number in known:
-            self.cache.apply_pod(a_pod(f"p{number}").asks(1).obj)
+            self.cache.of(PODS).upsert(a_pod(f"p{number}").asks(1).obj)
         self.cache.on_change(self._count)
 
     def _read(self) -> None:
@@ -41,7 +42,7 @@ class InPortions:
 
     def list(self, numbers: Sequence[int]) -> None:
         pods = [a_pod(f"p{number}").asks(1).obj for number in numbers]
-        self.cache.replace_pods(pods, str(LISTED))
+        self.cache.of(PODS).replace(pods, str(LISTED))
 
 
 def names(numbers: Sequence[int]) -> frozenset[str]:
@@ -115,10 +116,10 @@ def test_readers_get_a_turn_between_portions_and_not_after_the_last(
 def test_the_device_of_a_deleted_pod_passes_to_the_next_without_being_free_in_between() -> None:
     held: list[Uses] = []
     cache = ClusterCache(FakeClock(EPOCH), at_a_time=1, give_way=lambda: held.append(on_n0(cache)))
-    cache.apply_node(a_node("n0", a100(0)))
-    cache.apply_pod(a_pod("old").asks(1).on("n0", {"main": (G0,)}).obj)
+    cache.of(NODES).upsert(a_node("n0", a100(0)))
+    cache.of(PODS).upsert(a_pod("old").asks(1).on("n0", {"main": (G0,)}).obj)
     heir = a_pod("heir").asks(1).on("n0", {"main": (G0,)}).obj
-    cache.replace_pods([heir, *(a_pod(f"p{number}").asks(1).obj for number in range(3))], str(LISTED))
+    cache.of(PODS).replace([heir, *(a_pod(f"p{number}").asks(1).obj for number in range(3))], str(LISTED))
     assert len(held) == 3
     assert all(G0 in held_then for held_then in held)
     assert on_n0(cache) == {G0: WHOLE}
@@ -133,7 +134,7 @@ def on_n0(cache: ClusterCache) -> Uses:
 def test_a_pod_read_since_the_list_stays(at_a_time: int | None) -> None:
     made = InPortions(at_a_time, [0])
     newer = a_pod("newer").asks(1).at(LISTED + 1).obj
-    made.cache.apply_pod(newer)
+    made.cache.of(PODS).upsert(newer)
     made.list([1, 2])
     assert made.pods == {"newer", "p1", "p2"}
     assert made.cache.reached["pods"] == str(LISTED + 1)
@@ -142,5 +143,5 @@ def test_a_pod_read_since_the_list_stays(at_a_time: int | None) -> None:
 @pytest.mark.parametrize("at_a_time", [None, 1, 2])
 def test_pods_without_a_gpu_count_in_a_list_and_are_not_kept(at_a_time: int | None) -> None:
     made = InPortions(at_a_time, [0, 1])
-    made.cache.replace_pods([a_pod(f"web{number}").obj for number in range(3)], str(LISTED))
+    made.cache.of(PODS).replace([a_pod(f"web{number}").obj for number in range(3)], str(LISTED))
     assert made.pods == frozenset()

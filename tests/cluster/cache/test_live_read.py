@@ -23,7 +23,7 @@ def a_body(name: str, count: int = 1) -> dict[str, object]:
 def test_new_and_newer_bookings_are_put_into_the_cache() -> None:
     clock = FakeClock()
     kube, cache = FakeKube(clock), ClusterCache(clock)
-    cache.apply_booking(kube.create(BOOKINGS, a_body("b-1")))
+    cache.of(BOOKINGS).upsert(kube.create(BOOKINGS, a_body("b-1")))
     kube.patch(BOOKINGS, "b-1", {"spec": {"count": 2}})
     kube.create(BOOKINGS, a_body("b-2"))
 

@@ -8,6 +8,7 @@ from cluster.cache import ClusterCache, NodeSnapshots
 from cluster.decide.booking_plan.supply import GONE_AFTER
 from cluster.decide.ledger.liveness import UNRESPONSIVE_AFTER, Liveness
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import LEASES, NODES, PODS
 from tests.fakes.objects import EPOCH, a100, a_lease, a_node, a_pod
 
 
@@ -22,11 +23,11 @@ class Nodes:
         self.clock = FakeClock(EPOCH)
         self.cache = ClusterCache(self.clock)
         for name in names:
-            self.cache.apply_node(a_node(name, a100(0, name)))
+            self.cache.of(NODES).upsert(a_node(name, a100(0, name)))
 
     def renew(self, node: str, *, ago: float = 0, version: int = 1, stopping: bool = False) -> None:
         renewed = self.clock.now() - timedelta(seconds=ago)
-        self.cache.apply_lease(a_lease(node, renewed=renewed, version=version, stopping=stopping))
+        self.cache.of(LEASES).upsert(a_lease(node, renewed=renewed, version=version, stopping=stopping))
 
 
 @pytest.mark.parametrize(
@@ -72,17 +73,17 @@ def test_later_leases_do_not_change_a_snapshot() -> None:
     before = nodes.cache.node_snapshots()
     nodes.renew("n0", version=2)
     assert (agents(before), agents(nodes.cache.node_snapshots())) == ({"n0": "unresponsive"}, {"n0": "alive"})
-    nodes.cache.remove_lease(a_lease("n0", version=3))
+    nodes.cache.of(LEASES).remove(a_lease("n0", version=3))
     assert agents(before) == {"n0": "unresponsive"}
 
 
 def test_nodes_added_changed_or_removed_later_do_not_change_a_snapshot() -> None:
     nodes = Nodes("n0", "n1")
     before = nodes.cache.node_snapshots()
-    nodes.cache.apply_node(a_node("n2", a100(0, "n2")))
-    nodes.cache.apply_node(a_node("n0", version=2))
-    nodes.cache.remove_node(a_node("n1", version=2))
-    nodes.cache.apply_pod(a_pod().asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
+    nodes.cache.of(NODES).upsert(a_node("n2", a100(0, "n2")))
+    nodes.cache.of(NODES).upsert(a_node("n0", version=2))
+    nodes.cache.of(NODES).remove(a_node("n1", version=2))
+    nodes.cache.of(PODS).upsert(a_pod().asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
     assert {name: len(view.devices) for name, view in before.views.items()} == {"n0": 1, "n1": 1}
     assert not any(view.holdings for view in before.views.values())
 

@@ -12,6 +12,8 @@ from cluster.cache import BookingPlans, ClusterCache
 from cluster.cache.node_supply import NodeSupplies
 from cluster.decide.booking_plan.supply import NodeSupply, node_supply
 from cluster.fake.clock import FakeClock
+from cluster.kube import resources
+from cluster.kube.resources import BOOKINGS, LEASES, NAMESPACES, PODS
 from cluster.objects.namespaces import Namespace
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
 
@@ -41,30 +43,32 @@ class Story:
     def node(self) -> None:
         name = self.random.choice(NODES)
         health = "unhealthy" if self.random.random() < 0.2 else "healthy"
-        self.cache.apply_node(a_node(name, a100(0, name), a100(1, name, health=health), version=self.next()))
+        self.cache.of(resources.NODES).upsert(
+            a_node(name, a100(0, name), a100(1, name, health=health), version=self.next())
+        )
 
     def pod(self) -> None:
         name, node = f"p{self.random.randrange(4)}", self.random.choice(NODES)
         made = a_pod(name).asks(1).of(self.random.choice(("alice", "bob"))).at(self.next())
         bound = made.on(node, {"main": (f"GPU-{node}-{self.random.randrange(2)}",)})
         kinds = (made, bound, bound, made.on(node), bound.terminating(), bound.ended())
-        self.cache.apply_pod(self.random.choice(kinds).obj)
+        self.cache.of(PODS).upsert(self.random.choice(kinds).obj)
 
     def booking(self) -> None:
         start = self.clock.now() + timedelta(minutes=self.random.choice((-5, 5)))
         model = self.random.choice((A100, A6000))
         made = a_booking(model=model, start=start, end=start + timedelta(minutes=10))
         meta = msgspec.structs.replace(made.metadata, resource_version=str(self.next()))
-        self.cache.apply_booking(msgspec.structs.replace(made, metadata=meta))
+        self.cache.of(BOOKINGS).upsert(msgspec.structs.replace(made, metadata=meta))
 
     def protected(self) -> None:
         annotations = {names.NEVER_EVICT: self.random.choice(("true", "false"))}
         meta = {"name": "default", "annotations": annotations, "resourceVersion": str(self.next())}
-        self.cache.apply_namespace(msgspec.convert({"metadata": meta}, Namespace))
+        self.cache.of(NAMESPACES).upsert(msgspec.convert({"metadata": meta}, Namespace))
 
     def lease(self) -> None:
         node = self.random.choice(NODES)
-        self.cache.apply_lease(a_lease(node, renewed=self.clock.now(), version=self.next()))
+        self.cache.of(LEASES).upsert(a_lease(node, renewed=self.clock.now(), version=self.next()))
 
     def time(self) -> None:
         self.clock.advance(self.random.choice((1, 200, 3600)))
@@ -83,20 +87,20 @@ def test_the_cached_supply_of_nodes_equals_a_fresh_computation(random: Random) -
 
 def test_changes_that_do_not_concern_the_plan_keep_it_and_its_answers() -> None:
     cache = ClusterCache(FakeClock(EPOCH))
-    cache.apply_node(a_node("n0", a100(0), a100(1), a100(2)))
+    cache.of(resources.NODES).upsert(a_node("n0", a100(0), a100(1), a100(2)))
     start = EPOCH + timedelta(hours=1)
     places = [{"node": "n0", "count": 2}]
     whole = a_booking("b-2", user="dora", count=2, start=start, places=places, topology="single-node")
-    cache.apply_booking(whole)
+    cache.of(BOOKINGS).upsert(whole)
     booking_plans = BookingPlans(cache)
     before = booking_plans.places(EPOCH)
     assert before.checks
 
     other = a_pod("q").of("bob").asks(1).on("n0", {"main": ("GPU-n0-2",)})
-    cache.apply_pod(other.obj)
+    cache.of(PODS).upsert(other.obj)
     assert booking_plans.places(EPOCH) is before
 
-    cache.apply_node(a_node("n0", a100(0), a100(1), version=2))
+    cache.of(resources.NODES).upsert(a_node("n0", a100(0), a100(1), version=2))
     assert booking_plans.places(EPOCH) is not before
 
 
@@ -107,10 +111,10 @@ class Supplied:
         self.clock = FakeClock(EPOCH)
         self.cache = ClusterCache(self.clock)
         self.kept = NodeSupplies()
-        self.cache.apply_node(a_node("n0", a100(0), a100(1)))
-        self.cache.apply_node(a_node("n1", a100(0, "n1")))
+        self.cache.of(resources.NODES).upsert(a_node("n0", a100(0), a100(1)))
+        self.cache.of(resources.NODES).upsert(a_node("n1", a100(0, "n1")))
         self.pod = pod.asks(1).on("n0", {"main": ("GPU-n0-0",)})
-        self.cache.apply_pod(self.pod.obj)
+        self.cache.of(PODS).upsert(self.pod.obj)
 
     def now(self) -> dict[str, NodeSupply]:
         now = self.clock.now()
@@ -120,7 +124,7 @@ class Supplied:
 def test_the_supply_of_a_node_stays_cached_while_another_node_changes() -> None:
     supplied = Supplied(a_pod())
     before = supplied.now()
-    supplied.cache.apply_node(a_node("n1", version=2))
+    supplied.cache.of(resources.NODES).upsert(a_node("n1", version=2))
     after = supplied.now()
     assert after["n0"] is before["n0"]
     assert (before["n1"].devices, after["n1"].devices) == ({A100: 1}, {})
@@ -129,7 +133,7 @@ def test_the_supply_of_a_node_stays_cached_while_another_node_changes() -> None:
 def test_a_pod_that_becomes_booked_is_counted_for_its_booking() -> None:
     supplied = Supplied(a_pod().of("alice"))
     assert supplied.now()["n0"].pins == {}
-    supplied.cache.apply_booking(a_booking(end=EPOCH + timedelta(hours=1)))
+    supplied.cache.of(BOOKINGS).upsert(a_booking(end=EPOCH + timedelta(hours=1)))
     assert supplied.now()["n0"].pins == {"b-1": 1}
     supplied.clock.advance(3600)
     assert supplied.now()["n0"].pins == {}
@@ -139,7 +143,7 @@ def test_a_terminating_pod_counts_as_hanging_after_a_while_without_any_event() -
     supplied = Supplied(a_pod().terminating())
     found = [supplied.now()["n0"].devices[A100]]
     supplied.clock.advance(24 * 3600)
-    supplied.cache.apply_lease(a_lease("n0", renewed=supplied.clock.now()))
+    supplied.cache.of(LEASES).upsert(a_lease("n0", renewed=supplied.clock.now()))
     found.append(supplied.now()["n0"].devices[A100])
     assert found == [2, 1]
 
@@ -149,18 +153,18 @@ def test_devices_of_pods_in_a_protected_namespace_are_not_available_to_bookings(
     found = [supplied.now()["n0"].devices[A100]]
     for version, text in enumerate(("true", "false"), 2):
         meta = {"name": "default", "annotations": {names.NEVER_EVICT: text}, "resourceVersion": str(version)}
-        supplied.cache.apply_namespace(msgspec.convert({"metadata": meta}, Namespace))
+        supplied.cache.of(NAMESPACES).upsert(msgspec.convert({"metadata": meta}, Namespace))
         found.append(supplied.now()["n0"].devices[A100])
     assert found == [2, 1, 2]
 
 
 def test_a_node_without_a_renewal_for_an_hour_supplies_nothing_until_the_next_one() -> None:
     supplied = Supplied(a_pod())
-    supplied.cache.apply_lease(a_lease("n0", renewed=EPOCH))
+    supplied.cache.of(LEASES).upsert(a_lease("n0", renewed=EPOCH))
     found = []
     for seconds in (0, 3599, 1):
         supplied.clock.advance(seconds)
         found.append(supplied.now()["n0"].devices[A100])
-    supplied.cache.apply_lease(a_lease("n0", renewed=supplied.clock.now(), version=2))
+    supplied.cache.of(LEASES).upsert(a_lease("n0", renewed=supplied.clock.now(), version=2))
     assert [*found, supplied.now()["n0"].devices[A100]] == [2, 2, 0, 2]
     assert supplied.now()["n1"].devices == {A100: 1}

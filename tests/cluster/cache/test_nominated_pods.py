@@ -7,6 +7,7 @@ import pytest
 
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import BOOKINGS, NODES, PODS
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
 
 HOUR = timedelta(hours=1)
@@ -31,13 +32,13 @@ class Nominated:
     def __init__(self, pod: PodBuilder | None = None) -> None:
         self.clock = FakeClock(EPOCH)
         self.cache = ClusterCache(self.clock)
-        self.cache.apply_node(a_node("n0", a100(0), a6000(1)))
+        self.cache.of(NODES).upsert(a_node("n0", a100(0), a6000(1)))
         self.pod = pod or a_pod().of("alice").asks(1).nominated_to("n0")
-        self.cache.apply_pod(self.pod.obj)
+        self.cache.of(PODS).upsert(self.pod.obj)
 
     def book(self, model: str = A100, *, user: str = "alice", start: int = 0, end: int = 2) -> None:
         times = {"start": EPOCH + start * HOUR, "end": EPOCH + end * HOUR}
-        self.cache.apply_booking(a_booking(user=user, model=model, **times))
+        self.cache.of(BOOKINGS).upsert(a_booking(user=user, model=model, **times))
 
 
 @every_reader
@@ -77,7 +78,7 @@ def test_a_deleted_booking_no_longer_counts(read: Read) -> None:
     made = Nominated()
     made.book()
     assert read(made.cache) == [frozenset({A100})]
-    made.cache.remove_booking(a_booking())
+    made.cache.of(BOOKINGS).remove(a_booking())
     assert read(made.cache) == [frozenset()]
 
 
@@ -104,10 +105,10 @@ def test_a_pod_that_is_nominated_again_needs_its_booking_s_present_model(read: R
     made = Nominated()
     made.book()
     assert read(made.cache) == [frozenset({A100})]
-    made.cache.apply_pod(a_pod().of("alice").asks(1).at(2).obj)
+    made.cache.of(PODS).upsert(a_pod().of("alice").asks(1).at(2).obj)
     assert read(made.cache) == []
-    made.cache.remove_booking(a_booking())
-    made.cache.apply_pod(made.pod.at(3).obj)
+    made.cache.of(BOOKINGS).remove(a_booking())
+    made.cache.of(PODS).upsert(made.pod.at(3).obj)
     assert read(made.cache) == [frozenset()]
 
 
@@ -115,5 +116,5 @@ def test_a_pod_that_is_nominated_again_needs_its_booking_s_present_model(read: R
 def test_a_bound_pod_is_no_longer_nominated(read: Read) -> None:
     made = Nominated()
     made.book()
-    made.cache.apply_pod(made.pod.on("n0", {"main": ("GPU-n0-0",)}).at(2).obj)
+    made.cache.of(PODS).upsert(made.pod.on("n0", {"main": ("GPU-n0-0",)}).at(2).obj)
     assert read(made.cache) == []

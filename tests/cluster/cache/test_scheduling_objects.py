@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import names
-from cluster.cache import ClusterCache, Informers
+from cluster.cache import SCHEDULING, ClusterCache, Informers
 from cluster.decide.scheduler_filters import ClusterObjects
 from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
@@ -40,47 +40,47 @@ def used(cache: ClusterCache, node: str = "n0") -> dict[str, int]:
 
 def test_a_pod_without_a_gpu_counts_where_it_is_bound() -> None:
     cache = keeping()
-    cache.apply_pod(on(None))
+    cache.of(PODS).upsert(on(None))
     assert used(cache) == {}
-    cache.apply_pod(on("n0", version=2))
+    cache.of(PODS).upsert(on("n0", version=2))
     assert (used(cache), cache.pods) == ({"cpu": 1000}, {})
 
 
 def test_nothing_is_kept_where_it_is_not_asked_for() -> None:
     cache = ClusterCache(FakeClock())
-    cache.replace_nodes([msgspec.convert(cases.NODES[0], NODES.type)])
-    cache.apply_pod(on("n0"))
+    cache.of(NODES).replace([msgspec.convert(cases.NODES[0], NODES.type)])
+    cache.of(PODS).upsert(on("n0"))
     assert (used(cache), list(cache.cluster_objects().nodes)) == ({}, ["n0"])
 
 
 @pytest.mark.parametrize("last", [on("n0", version=2, phase="Succeeded"), on("n0", version=2, gone=True)])
 def test_an_ended_or_deleted_pod_no_longer_counts(last: Pod) -> None:
     cache = keeping()
-    cache.apply_pod(on("n0"))
-    cache.apply_pod(last)
+    cache.of(PODS).upsert(on("n0"))
+    cache.of(PODS).upsert(last)
     assert used(cache) == {}
 
 
 def test_a_late_event_does_not_bring_a_deleted_pod_back() -> None:
     cache = keeping()
-    cache.apply_pod(on("n0"))
-    cache.remove_pod(on("n0", version=3))
-    cache.apply_pod(on("n0", version=2))
+    cache.of(PODS).upsert(on("n0"))
+    cache.of(PODS).remove(on("n0", version=3))
+    cache.of(PODS).upsert(on("n0", version=2))
     assert used(cache) == {}
 
 
 def test_a_pod_that_a_list_lacks_no_longer_counts() -> None:
     cache = keeping()
-    cache.apply_pod(on("n0"))
-    cache.replace_pods([], "5")
+    cache.of(PODS).upsert(on("n0"))
+    cache.of(PODS).replace([], "5")
     assert used(cache) == {}
 
 
 def test_a_snapshot_does_not_change_afterwards() -> None:
     cache = keeping()
-    cache.apply_pod(on("n0"))
+    cache.of(PODS).upsert(on("n0"))
     before = cache.cluster_objects()
-    cache.remove_pod(on("n0", version=2))
+    cache.of(PODS).remove(on("n0", version=2))
     assert (before.pods_on("n0").used, used(cache)) == ({"cpu": 1000}, {})
 
 
@@ -96,7 +96,7 @@ HISTORY = (
 def test_the_order_of_events_does_not_matter(events: Sequence[Pod], *, ends: bool) -> None:
     cache = keeping()
     for pod in (*events, *(HISTORY[3:] if ends else ())):
-        cache.apply_pod(pod)
+        cache.of(PODS).upsert(pod)
     assert used(cache) == ({} if ends else {"cpu": 1000})
 
 
@@ -106,10 +106,10 @@ class Followed:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
-        self.cache = ClusterCache(self.clock)
-        self.following = Informers(self.kube, self.cache, self.clock, namespace=names.NAMESPACE)
-        self.following.follow_namespaces()
-        self.following.follow_scheduling_objects()
+        self.cache = keeping()
+        self.following = Informers(
+            self.kube, self.cache, self.clock, namespace=names.NAMESPACE, kinds=(NAMESPACES, *SCHEDULING)
+        )
 
     def cluster_objects(self) -> ClusterObjects:
         return self.cache.cluster_objects()
@@ -117,7 +117,7 @@ class Followed:
 
 def test_claims_volumes_and_classes_are_followed_and_must_be_known() -> None:
     followed, stop = Followed(), threading.Event()
-    assert "claims" in followed.following.threads
+    assert "persistentvolumeclaims" in followed.following.threads
     kube = followed.kube
     first: list[tuple[object, Json]] = [(VOLUME_CLAIMS, cases.CLAIMS[0]), (VOLUMES, cases.VOLUMES[0])]
     first += [(STORAGE_CLASSES, cases.CLASSES[0]), (NODES, cases.NODES[0])]

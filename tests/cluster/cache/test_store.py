@@ -1,14 +1,13 @@
 """All objects of one kind, as a reflector reports them: claims, volumes, classes."""
 
-import threading
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cache.scheduling_objects import SchedulingObjects, Store
+from cluster.cache.store import Guard, Store
+from cluster.kube.resources import VOLUME_CLAIMS, VOLUMES
 from cluster.objects.meta import Meta
-from cluster.objects.volumes import ClaimSpec, StorageClass, Volume, VolumeClaim
+from cluster.objects.volumes import ClaimSpec, Volume, VolumeClaim
 
 
 class Kept:
@@ -16,8 +15,9 @@ class Kept:
 
     def __init__(self) -> None:
         self.changes = 0
-        self.lock = threading.RLock()
-        self.store: Store[VolumeClaim] = Store(self.lock, self._count)
+        self.guard = Guard()
+        self.guard.watchers.append(self._count)
+        self.store = Store(self.guard, VOLUME_CLAIMS)
 
     def _count(self) -> None:
         self.changes += 1
@@ -25,8 +25,7 @@ class Kept:
     @property
     def volumes(self) -> dict[str, str | None]:
         """Claim -> the volume that it names."""
-        with self.lock:
-            return {key: one.spec.volume_name for key, one in self.store.all().items()}
+        return {key: one.spec.volume_name for key, one in self.store.all().items()}
 
 
 def volume_claim(
@@ -105,13 +104,31 @@ def test_the_newest_state_of_each_object_is_kept_after_any_reports_without_delet
 
 
 def test_a_cluster_scoped_object_is_known_by_its_name_alone() -> None:
-    """And each kind has its own store."""
-    kept = SchedulingObjects(threading.RLock(), lambda: None)
-    kept.volumes.upsert(Volume(metadata=Meta(name="x")))
-    kept.classes.upsert(StorageClass(metadata=Meta(name="y")))
-    cluster_objects = kept.cluster_objects({}, {})
-    assert (list(cluster_objects.volumes), list(cluster_objects.classes), list(cluster_objects.claims)) == (
-        ["x"],
-        ["y"],
-        [],
+    store = Store(Guard(), VOLUMES)
+    store.upsert(Volume(metadata=Meta(name="x")))
+    assert list(store.all()) == ["x"]
+
+
+def test_an_index_has_what_its_function_reads_from_each_object_until_that_changes() -> None:
+    kept = Kept()
+    named = kept.store.index(lambda one: one.spec.volume_name or None)
+    kept.store.replace([volume_claim("a", "pv-1"), volume_claim("b", "")], "2")
+    before = named.all()
+    assert before == {"team/a": "pv-1"}
+    kept.store.upsert(volume_claim("a", "pv-1", version=3))
+    assert named.all() is before
+    kept.store.upsert(volume_claim("b", "pv-2", version=4))
+    kept.store.upsert(volume_claim("a", "", version=5))
+    assert (before, named.all()) == ({"team/a": "pv-1"}, {"team/b": "pv-2"})
+
+
+def test_an_observer_gets_what_was_kept_and_what_there_is() -> None:
+    kept, changes = Kept(), list[tuple[str, bool, bool]]()
+    kept.store.observe(
+        lambda key, before, after: changes.append((key, before is not None, after is not None))
     )
+    kept.store.upsert(volume_claim("a", "pv-1", version=2))
+    kept.store.upsert(volume_claim("a", "pv-1", version=1))
+    kept.store.replace([volume_claim("a", "pv-2", version=3)], "4")
+    kept.store.remove(volume_claim("a", "pv-2", version=5))
+    assert changes == [("team/a", False, True), ("team/a", True, True), ("team/a", True, False)]

@@ -12,7 +12,7 @@ from cluster import names
 from cluster.decide.ledger import Ledger
 from cluster.decide.placement import choose
 from cluster.decide.predicates import rejection
-from cluster.decide.queueing import AHEAD, MOST, GateQueue, step, ungate_all
+from cluster.decide.queueing import AHEAD, MOST, GateQueue, by_priority_and_age, step, ungate_all
 from cluster.decide.request import gpu_request_of
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, first_created
@@ -49,6 +49,12 @@ class TestInTheirTurn:
     def test_as_many_pods_are_ungated_as_find_a_gpu_and_a_few_ahead(self) -> None:
         pods = [waiting(f"p{age}", age=age).behind() for age in range(9)]
         assert ungated(line(*pods, free=3)) == ["p8", "p7", "p6", "p5"]
+
+    def test_another_order_decides_who_is_first_but_covered_pods_stay_ahead(self) -> None:
+        pods = [waiting(f"p{age}", age=age).behind() for age in range(6)]
+        waits = line(*pods, free=2, booked=["p3"])
+        youngest_first = replace(waits, order=lambda some: by_priority_and_age(some)[::-1])
+        assert ungated(youngest_first)[:2] == ["p3", "p0"]
 
     def test_pods_that_are_already_ungated_count_against_the_free_gpus(self) -> None:
         pods = [waiting("old", age=9).behind(), waiting("new", age=1)]

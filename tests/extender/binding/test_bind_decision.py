@@ -8,6 +8,7 @@ import pytest
 from cluster import names
 from cluster.decide.ledger import WHOLE, AssumedBind
 from cluster.decide.ledger.amounts import Uses
+from cluster.kube.resources import NODES
 from cluster.objects.pods import Pod
 from extender.binding.bind_decision import AwaitsKubeletError, BindDecisions, BindError, Decision, binding
 from tests.extender.cluster import Cluster
@@ -139,7 +140,7 @@ def test_l1_all_devices_of_a_pod_are_given_or_none(deciding: Deciding) -> None:
 
 
 def _delete_the_node(cluster: Cluster) -> None:
-    cluster.state.remove_node(cluster.state.nodes["n0"])
+    cluster.state.of(NODES).remove(cluster.state.nodes["n0"])
 
 
 def _lose_the_lease(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from cluster import names
 from cluster.decide.predicates import AGENT
+from cluster.kube.resources import NAMESPACES
 from cluster.objects.bookings import Booking
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod
@@ -69,11 +70,11 @@ def test_a_gpu_elsewhere_that_the_booking_may_have_instead_triggers_a_requeue(ba
 
 def test_a_namespace_that_is_no_longer_protected_triggers_a_requeue(barred: Barred) -> None:
     protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
-    barred.cluster.state.replace_namespaces([msgspec.convert(protected, Namespace)])
+    barred.cluster.state.of(NAMESPACES).replace([msgspec.convert(protected, Namespace)])
     assert not barred.cluster.ask(barred.cluster.create(a_pod("bare").asks(1))).node_names
     barred.pass_time(2 * PLAN_CHECKED_EVERY, rounds=8)
     assert barred.triggers == 0
-    barred.cluster.state.replace_namespaces([])
+    barred.cluster.state.of(NAMESPACES).replace([])
     barred.pass_time(PLAN_CHECKED_EVERY + 5 * PATIENCE, rounds=25)
     assert barred.triggers
 

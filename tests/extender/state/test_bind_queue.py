@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import PODS
 from extender.binding.bind import PATIENCE
 from extender.state.bind_queue import AGAIN, BindQueue
 from tests.extender.binding.test_bind_turns import arguments, filtered
@@ -97,7 +98,7 @@ def test_the_cache_notifies_when_a_kubelet_has_taken_a_pod_or_the_pod_is_gone() 
             if ends == "take":
                 cluster.take("a")
             else:
-                cluster.state.remove_pod(cluster.stored("a"))
+                cluster.state.of(PODS).remove(cluster.stored("a"))
             assert answer.result(10).error == ""
         assert cluster.clock.monotonic() < AGAIN < PATIENCE
 

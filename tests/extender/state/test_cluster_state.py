@@ -89,7 +89,7 @@ def test_l1_a_list_that_is_older_than_a_bind_does_not_free_its_device(cluster: C
     listed = cluster.kube.list(PODS).resource_version
     cluster.ask(pod)
     assert cluster.bind_to(pod) == ""
-    cluster.state.apply_pod(cluster.stored())
+    cluster.state.of(PODS).upsert(cluster.stored())
 
     cluster.pods.replace((), listed)
 
@@ -161,9 +161,9 @@ def test_pods_of_a_list_are_added_in_portions_that_an_answer_can_wait_for(cluste
     """A filter that comes meanwhile gets the lock after the next portion."""
     count = 10 * AT_A_TIME + 1
     state = cluster.state
-    state._lock = counted = Counted(state._lock, lambda: len(state.pods))
+    state._guard.lock = counted = Counted(state._guard.lock, lambda: len(state.pods))
     pods = [a_pod(f"p{number}").asks(1).at(number + 1).obj for number in range(count)]
-    state.replace_pods(pods, str(count))
+    state.of(PODS).replace(pods, str(count))
     assert len(state.pods) == count
     assert max(counted.portions) == AT_A_TIME
 
@@ -172,12 +172,12 @@ def test_pods_missing_in_a_list_are_removed_in_portions_too(cluster: Cluster) ->
     count = 10 * AT_A_TIME
     state = cluster.state
     pods = [a_pod(f"p{number}").asks(1).at(number + 1).obj for number in range(count)]
-    state.replace_pods(pods, str(count))
+    state.of(PODS).replace(pods, str(count))
     for pod in pods:
         cluster.ask(pod)
     assert state.remembered(pods[1].metadata.uid)
-    state._lock = counted = Counted(state._lock, lambda: count - len(state.pods))
-    state.replace_pods(pods[:1], str(2 * count))
+    state._guard.lock = counted = Counted(state._guard.lock, lambda: count - len(state.pods))
+    state.of(PODS).replace(pods[:1], str(2 * count))
     assert len(state.pods) == 1
     assert max(counted.portions) == AT_A_TIME
     assert [state.remembered(pod.metadata.uid) for pod in pods[1:]] == [None] * (count - 1)

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from cluster import names
+from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, a100, a6000, a_booking, a_lease, a_node, a_pod
@@ -129,7 +130,7 @@ def _has_ended(cluster: Cluster) -> None:
 
 
 def _is_missing_in_a_list(cluster: Cluster) -> None:
-    cluster.state.replace_pods([], str(LATE))
+    cluster.state.of(PODS).replace([], str(LATE))
 
 
 @pytest.mark.parametrize("leave", [_is_deleted, _has_ended, _is_missing_in_a_list])

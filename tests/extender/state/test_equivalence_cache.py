@@ -14,6 +14,8 @@ from cluster.decide.ledger.liveness import UNRESPONSIVE_AFTER
 from cluster.decide.predicates import RESERVED, rejection
 from cluster.decide.request import gpu_request_of
 from cluster.fake.clock import FakeClock
+from cluster.kube import resources
+from cluster.kube.resources import BOOKINGS, LEASES, PODS
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from extender.state.cluster_state import ClusterState
@@ -105,13 +107,13 @@ class RandomExtender(QuietExtender):
             a_node(name, *devices, version=self.next(), drift="?" if pick() < 0.1 else None)
         )
         made["spec"] = {"unschedulable": pick() < 0.2}
-        self.state.apply_node(msgspec.convert(made, Node))
+        self.state.of(resources.NODES).upsert(msgspec.convert(made, Node))
 
     def node_gone(self) -> None:
-        self.state.remove_node(a_node(self.random.choice(NODES), version=self.next()))
+        self.state.of(resources.NODES).remove(a_node(self.random.choice(NODES), version=self.next()))
 
     def pod(self) -> None:
-        self.state.apply_pod(self.some_pod())
+        self.state.of(PODS).upsert(self.some_pod())
 
     def some_pod(self) -> Pod:
         name, node, pick = f"p{self.random.randrange(6)}", self.random.choice(NODES), self.random.random()
@@ -127,10 +129,10 @@ class RandomExtender(QuietExtender):
         return self.random.choice((nominee, nominee.of_priority(5))).nominated_to(node).obj
 
     def pod_gone(self) -> None:
-        self.state.remove_pod(a_pod(f"p{self.random.randrange(6)}").at(self.next()).obj)
+        self.state.of(PODS).remove(a_pod(f"p{self.random.randrange(6)}").at(self.next()).obj)
 
     def relist(self) -> None:
-        self.state.replace_pods([self.some_pod()], str(self.next()))
+        self.state.of(PODS).replace([self.some_pod()], str(self.next()))
 
     def lease(self) -> None:
         renewed = self.clock.now() - timedelta(seconds=self.random.choice((0, 0, 10, 80)))
@@ -139,7 +141,7 @@ class RandomExtender(QuietExtender):
         if self.random.random() < 0.3:  # recreated: its age is read from its text
             meta = msgspec.structs.replace(lease.metadata, uid=f"lease-{self.version}")
             lease = msgspec.structs.replace(lease, metadata=meta)
-        self.state.apply_lease(lease)
+        self.state.of(LEASES).upsert(lease)
 
     def booking(self) -> None:
         """One of alice's, which is over soon or has not begun."""
@@ -148,7 +150,7 @@ class RandomExtender(QuietExtender):
             model=self.random.choice(model), count=2, start=start, end=start + timedelta(seconds=30)
         )
         meta = msgspec.structs.replace(made.metadata, resource_version=str(self.next()))
-        self.state.apply_booking(msgspec.structs.replace(made, metadata=meta))
+        self.state.of(BOOKINGS).upsert(msgspec.structs.replace(made, metadata=meta))
 
     def bind(self) -> None:
         """A bind that was decided, and its end."""
@@ -161,7 +163,7 @@ class RandomExtender(QuietExtender):
                 ledger.assume(pod, node, {"main": (f"GPU-{node}-1",)})
 
     def lease_gone(self) -> None:
-        self.state.remove_lease(a_lease(self.random.choice(NODES), version=self.next()))
+        self.state.of(LEASES).remove(a_lease(self.random.choice(NODES), version=self.next()))
 
     def time(self) -> None:
         self.clock.advance(self.random.choice((0.0005, 1, 10, 37.5, UNRESPONSIVE_AFTER)))
@@ -215,8 +217,8 @@ def test_filter_answers_as_a_fresh_computation_would(random: Random) -> None:
 
 def test_an_agent_that_becomes_unresponsive_without_any_event_gets_no_pod_from_that_instant_on() -> None:
     extender = QuietExtender()
-    extender.state.apply_node(a_node("n0", a100(0)))
-    extender.state.apply_lease(a_lease("n0", renewed=extender.clock.now()))
+    extender.state.of(resources.NODES).upsert(a_node("n0", a100(0)))
+    extender.state.of(LEASES).upsert(a_lease("n0", renewed=extender.clock.now()))
     pod = a_pod().asks(1).obj
     args = ExtenderArgs(pod=pod, node_names=("n0",))
     assert extender.filter(args).node_names == ["n0"]
@@ -224,7 +226,7 @@ def test_an_agent_that_becomes_unresponsive_without_any_event_gets_no_pod_from_t
     assert extender.filter(args).node_names == ["n0"]
     extender.clock.advance(0.25)
     assert extender.filter(args).node_names == []
-    extender.state.apply_lease(a_lease("n0", renewed=extender.clock.now(), version=2))
+    extender.state.of(LEASES).upsert(a_lease("n0", renewed=extender.clock.now(), version=2))
     assert extender.filter(args).node_names == ["n0"]
 
 
@@ -247,8 +249,8 @@ def test_equal_pods_share_an_equivalence_class_and_different_requests_do_not() -
 def test_a_change_is_reported_to_every_reader() -> None:
     extender = QuietExtender()
     for name in NODES:
-        extender.state.apply_node(a_node(name, a100(0, name)))
+        extender.state.of(resources.NODES).upsert(a_node(name, a100(0, name)))
     everything, number = extender.state.index.changed(-1)
-    extender.state.apply_node(a_node("n1", a100(0, "n1"), a100(1, "n1"), version=2))
+    extender.state.of(resources.NODES).upsert(a_node("n1", a100(0, "n1"), a100(1, "n1"), version=2))
     assert everything == frozenset(NODES)
     assert extender.state.index.changed(number)[0] == extender.state.index.changed(number)[0] == {"n1"}

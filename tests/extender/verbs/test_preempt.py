@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from cluster import names
 from cluster.decide.protection import HANGS_AFTER
-from cluster.kube.resources import PODS
+from cluster.kube.resources import NAMESPACES, NODES, PODS
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
@@ -93,7 +93,7 @@ def test_pods_of_protected_namespaces_are_not_evicted(
     cluster: Cluster, namespace: str, *, is_evicted: bool
 ) -> None:
     protected = {"metadata": {"name": "lab", "annotations": {names.NEVER_EVICT: "true"}}}
-    cluster.state.replace_namespaces([msgspec.convert(protected, Namespace)])
+    cluster.state.of(NAMESPACES).replace([msgspec.convert(protected, Namespace)])
     cluster.add_node("n2", a100(0, "n2"))
     cluster.pods.upsert(elsewhere(namespace))
     offers = {"n2": offer("uid-elsewhere")}
@@ -108,7 +108,7 @@ def test_a_pod_that_is_never_evicted_itself_takes_nothing_that_is_planned(cluste
     offers = {"n2": offer("uid-elsewhere")}
     assert answered(cluster, preempts(), **offers) == offers
 
-    cluster.state.replace_namespaces([msgspec.convert(protected, Namespace)])
+    cluster.state.of(NAMESPACES).replace([msgspec.convert(protected, Namespace)])
     now = cluster.clock.now()
     planned = {"start": now + timedelta(hours=1), "end": now + timedelta(hours=9), "count": 3}
     cluster.book(a_booking("b-dora", user="dora", **planned))
@@ -170,7 +170,7 @@ def test_a_missing_or_empty_offer_has_an_empty_answer(
 
 
 def test_a_node_that_has_been_deleted_since_is_left_out(cluster: Cluster) -> None:
-    cluster.state.remove_node(cluster.state.nodes["n1"])
+    cluster.state.of(NODES).remove(cluster.state.nodes["n1"])
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100"), n9=offer()) == {}
 
 

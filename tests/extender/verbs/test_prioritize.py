@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from cluster import names
 from cluster.decide.ledger.changes import SPARE
+from cluster.kube.resources import NODES
 from cluster.objects.assignment import encode_drift
 from cluster.objects.bookings import Booking
 from extender.settings import Settings
@@ -165,7 +166,7 @@ def test_all_scores_are_recomputed_after_changes_of_more_nodes_than_are_remember
     cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
     for number in range(SPARE + 8):
         cluster.add_node(f"gone-{number}")
-        cluster.state.remove_node(cluster.state.nodes[f"gone-{number}"])
+        cluster.state.of(NODES).remove(cluster.state.nodes[f"gone-{number}"])
     with cluster.state.locked() as ledger:
         assert ledger.changed_since(3) is None
 
@@ -221,7 +222,7 @@ def test_devices_that_the_booking_already_has_are_not_reserved(reserving: Cluste
 def test_drift_of_a_pod_of_the_booking_counts(reserving: Cluster) -> None:
     reserving.create(a_pod("hers").of("alice").asks(2).on("n1"))
     drift = encode_drift({"uid-hers": {"main": ("GPU-n1-0", "GPU-n1-1")}})
-    reserving.state.apply_node(a_node("n1", a100(0, "n1"), a100(1, "n1"), version=99, drift=drift))
+    reserving.state.of(NODES).upsert(a_node("n1", a100(0, "n1"), a100(1, "n1"), version=99, drift=drift))
     assert ranked(reserving, reserving_pod().of("bob"))["n0"] == 7
 
 
@@ -271,7 +272,7 @@ def test_all_scores_are_computed_again_after_more_changes_than_are_remembered() 
 
     cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
     for number in range(SPARE + 10):
-        cluster.state.remove_node(a_node(f"other-{number}", version=10**6))
+        cluster.state.of(NODES).remove(a_node(f"other-{number}", version=10**6))
         cluster.nodes.upsert(a_node(f"other-{number}", a100(0, f"other-{number}"), version=number + 1))
 
     assert ranked(cluster, a_pod("r").asks(1), prioritize) == {"n0": 2, "n1": 7}
@@ -355,7 +356,7 @@ def test_a_node_that_is_gone_and_comes_back_is_scored_again() -> None:
     prioritize = Prioritize(cluster.state, cluster.clock)
     assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 2}
 
-    cluster.state.remove_node(cluster.state.nodes["n1"])
+    cluster.state.of(NODES).remove(cluster.state.nodes["n1"])
     assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 0}
 
     cluster.add_node("n1")

@@ -20,13 +20,12 @@ from booking.admission.webhook import Webhook
 from booking.admission.webhook_installer import WebhookInstaller
 from cluster import names
 from cluster.cache import ClusterCache
-from cluster.cache.handlers import Namespaces
 from cluster.decide.identity import DEFAULT_RULES, Rule
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.interface import Selection
 from cluster.kube.reflector import Reflector
-from cluster.kube.resources import LIMIT_RANGES, NAMESPACES, PODS
+from cluster.kube.resources import BOOKINGS, LEASES, LIMIT_RANGES, NAMESPACES, NODES, PODS
 from cluster.objects.bookings import Booking, BookingSpec
 from cluster.objects.cover_annotations import text_of
 from cluster.objects.limit_ranges import gpu_defaults
@@ -94,7 +93,7 @@ def kube(cluster: Cluster) -> Iterator[KubeClient]:
 def webhook(cluster: Cluster, kube: KubeClient) -> Iterator[ServedWebhook]:
     """Served on the host, installed as the controller does it."""
     metrics, cache = Metrics(CollectorRegistry()), ClusterCache(CLOCK)
-    cache.apply_booking(BOOKING)
+    cache.of(BOOKINGS).upsert(BOOKING)
     rules = (Rule(source="jupyterhub", match=r"(\w+)@kth[.]se", user=r"\1"), *DEFAULT_RULES)
     review = Review(creators=Creators(rules=rules, trusted=frozenset({HUB}), ourselves=OURSELVES))
     view = CachedClusterView(cache, rules=rules, known=["alice@kth.se"])
@@ -114,7 +113,7 @@ def webhook(cluster: Cluster, kube: KubeClient) -> Iterator[ServedWebhook]:
     cluster.kubectl("create", "-f", "-", given=msgspec.json.encode(made).decode())
     installed = WebhookInstaller(kube, CLOCK, server.present, namespace=names.NAMESPACE, hosts=[host])
     stop = Event()
-    namespaces = Reflector(kube, NAMESPACES, Namespaces(cache), CLOCK)
+    namespaces = Reflector(kube, NAMESPACES, cache.of(NAMESPACES), CLOCK)
     threads = [Thread(target=one.run, args=(stop,), daemon=True) for one in (installed, namespaces)]
     for thread in threads:
         thread.start()
@@ -332,13 +331,13 @@ def full(cache: ClusterCache) -> Iterator[None]:
     """One node, whose one GPU is held."""
     node, lease = a_node("n0", a100(0)), a_lease("n0", renewed=CLOCK.now())
     held = a_held_pod("held").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj
-    cache.apply_node(node)
-    cache.apply_lease(lease)
-    cache.apply_pod(held)
+    cache.of(NODES).upsert(node)
+    cache.of(LEASES).upsert(lease)
+    cache.of(PODS).upsert(held)
     yield
-    cache.remove_pod(held)
-    cache.remove_lease(lease)
-    cache.remove_node(node)
+    cache.of(PODS).remove(held)
+    cache.of(LEASES).remove(lease)
+    cache.of(NODES).remove(node)
 
 
 @pytest.mark.parametrize(

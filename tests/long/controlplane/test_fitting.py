@@ -49,14 +49,14 @@ class Ground:
     def cluster_objects(self) -> ClusterObjects:
         """What a cache that is filled from this API server would say now."""
         cache = ClusterCache(FakeClock())
-        kept = cache.keep_scheduling_objects()
-        kept.claims.replace(self.kube.list(VOLUME_CLAIMS).items, "")
-        kept.volumes.replace(self.kube.list(VOLUMES).items, "")
-        kept.classes.replace(self.kube.list(STORAGE_CLASSES).items, "")
-        cache.replace_namespaces(self.kube.list(NAMESPACES).items)
-        cache.replace_nodes(self.kube.list(NODES).items)
+        cache.keep_scheduling_objects()
+        cache.of(VOLUME_CLAIMS).replace(self.kube.list(VOLUME_CLAIMS).items, "")
+        cache.of(VOLUMES).replace(self.kube.list(VOLUMES).items, "")
+        cache.of(STORAGE_CLASSES).replace(self.kube.list(STORAGE_CLASSES).items, "")
+        cache.of(NAMESPACES).replace(self.kube.list(NAMESPACES).items)
+        cache.of(NODES).replace(self.kube.list(NODES).items)
         pods = self.kube.list(PODS)
-        cache.replace_pods(pods.items, pods.resource_version)
+        cache.of(PODS).replace(pods.items, pods.resource_version)
         return cache.cluster_objects()
 
     def ask(self, bodies: Sequence[Json]) -> list[tuple[Pod, frozenset[str]]]:

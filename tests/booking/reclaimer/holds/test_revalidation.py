@@ -58,7 +58,7 @@ class Checked:
         self.reads += 1
         next(self.meanwhile, lambda: None)()
         found = self.cluster.kube.list(BOOKINGS)
-        self.cluster.cache.replace_bookings(found.items, found.resource_version)
+        self.cluster.cache.of(BOOKINGS).replace(found.items, found.resource_version)
 
     def revalidation(self, *, read: float | None = None) -> Revalidation:
         found = Revalidation(self.context, self.cluster.pod("a"), HOLD, read=read)
@@ -87,7 +87,7 @@ def test_a_hold_that_the_api_server_still_has_is_valid_as_of_now(checked: Checke
 
 
 def test_a_hold_that_the_cache_does_not_show_yet_is_not_valid_and_costs_no_request(checked: Checked) -> None:
-    checked.cluster.cache.replace_pods([], "9999")
+    checked.cluster.cache.of(PODS).replace([], "9999")
     assert not checked.revalidation().is_valid()
     assert (checked.reads, checked.pod_reads()) == (0, 0)
 
@@ -131,7 +131,7 @@ def test_a_release_that_only_the_api_server_knows_makes_the_hold_invalid(checked
 
 def test_a_hold_that_the_cache_loses_while_the_bookings_are_read_is_not_valid(checked: Checked) -> None:
     check = checked.revalidation()
-    checked.meanwhile = iter([lambda: checked.cluster.cache.replace_pods([], "9999")])
+    checked.meanwhile = iter([lambda: checked.cluster.cache.of(PODS).replace([], "9999")])
     assert not check.is_valid()
 
 

@@ -14,6 +14,7 @@ from cluster import names
 from cluster.cache import ClusterCache
 from cluster.decide.scheduler_filters import checker_for
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from tests.fakes.objects import EPOCH, a100, a_booking, a_lease, a_node, a_pod
 
 Waiting = tuple[int, frozenset[str]]
@@ -26,13 +27,13 @@ def cluster(free: list[int], waiting: list[Waiting]) -> Snapshot:
     cache = ClusterCache(clock)
     for index, devices in enumerate(free):
         name = f"n{index}"
-        cache.apply_node(a_node(name, *(a100(number, name) for number in range(devices))))
-        cache.apply_lease(a_lease(name))
-    cache.apply_booking(a_booking("b-1", count=99))
+        cache.of(NODES).upsert(a_node(name, *(a100(number, name) for number in range(devices))))
+        cache.of(LEASES).upsert(a_lease(name))
+    cache.of(BOOKINGS).upsert(a_booking("b-1", count=99))
     for index, (need, nodes) in enumerate(waiting):
         closed = {f"n{number}" for number in range(len(free))} - nodes
         pod = a_pod(f"p{index}").of("alice").asks(need).created(EPOCH)
-        cache.apply_pod(pod.with_annotation(names.BARRED, ",".join(closed)).obj)
+        cache.of(PODS).upsert(pod.with_annotation(names.BARRED, ",".join(closed)).obj)
     return take(cache, clock)
 
 

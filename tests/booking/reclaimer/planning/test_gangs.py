@@ -5,7 +5,7 @@ import pytest
 
 from booking.reclaimer.planning.plan import plan
 from cluster.fake.merging import merged
-from cluster.kube.resources import PODS
+from cluster.kube.resources import JOBS, PODS
 from cluster.objects.jobs import Job
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import a100
@@ -35,7 +35,7 @@ def has_failures_left(cluster: FakeCluster, left: int) -> None:
         "metadata": {"name": "j", "namespace": "default", "uid": "j"},
         "spec": {"backoffLimit": left, "parallelism": 2},
     }
-    cluster.cache.jobs.upsert(msgspec.convert(raw, Job))
+    cluster.cache.of(JOBS).upsert(msgspec.convert(raw, Job))
 
 
 def victims(cluster: FakeCluster) -> list[str]:

@@ -17,6 +17,8 @@ from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
 from cluster.fake.merging import merged
+from cluster.kube import resources
+from cluster.kube.resources import BOOKINGS, LEASES, NAMESPACES, PODS
 from cluster.objects.jobs import Job
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
@@ -46,7 +48,7 @@ class World:
         self.created = 0
         self.nodes = {f"n{index}": self._a_node(f"n{index}") for index in range(NODES)}
         for count, model in ((6, A100), (3, A6000)):
-            self.cache.apply_booking(a_booking(f"b-{model}", model=model, count=count))
+            self.cache.of(BOOKINGS).upsert(a_booking(f"b-{model}", model=model, count=count))
 
         for number in range(len(CONTROLLERS)):
             self._job(f"c{number}")
@@ -55,7 +57,7 @@ class World:
         """A Job, with another number of failures left than before."""
         meta = {"name": name, "uid": name, "namespace": self.random.choice(("default", "calm"))}
         spec = {"backoffLimit": self.random.randrange(4), "parallelism": self.random.choice((1, 4))}
-        self.cache.jobs.upsert(msgspec.convert({"metadata": meta, "spec": spec}, Job))
+        self.cache.of(resources.JOBS).upsert(msgspec.convert({"metadata": meta, "spec": spec}, Job))
 
     def _a_node(self, name: str) -> Node:
         devices = [self.random.choice((a100, a100, a6000))(index, name) for index in range(4)]
@@ -63,15 +65,15 @@ class World:
         status = {"allocatable": {"cpu": self.random.choice(("8", "16", "64")), "pods": "9"}}
         labels = {"zone": name[-1] if self.random.random() < 0.5 else "0", "name": name}
         node = msgspec.convert(merged(raw, {"metadata": {"labels": labels}, "status": status}), Node)
-        self.cache.apply_node(node)
-        self.cache.apply_lease(a_lease(name))
+        self.cache.of(resources.NODES).upsert(node)
+        self.cache.of(LEASES).upsert(a_lease(name))
         return node
 
     def update(self, raw: dict[str, Any]) -> None:
         """A pod has changed."""
         self.version += 1
         raw = merged(raw, {"metadata": {"resourceVersion": str(self.version)}})
-        self.cache.apply_pod(msgspec.convert(raw, Pod))
+        self.cache.of(PODS).upsert(msgspec.convert(raw, Pod))
 
     def a_pod(self, user: str, gpus: int) -> dict[str, Any]:
         """With some CPU, and sometimes with rules about its neighbours."""
@@ -114,7 +116,9 @@ class World:
             case 6:
                 self.clock.advance(self.random.choice((0, 7, 3600)))
                 for name in self.nodes:
-                    self.cache.apply_lease(a_lease(name, renewed=self.clock.now(), version=self.version))
+                    self.cache.of(LEASES).upsert(
+                        a_lease(name, renewed=self.clock.now(), version=self.version)
+                    )
             case 7:
                 self._namespace()
                 self._job(f"c{self.random.randrange(len(CONTROLLERS))}")
@@ -166,7 +170,7 @@ class World:
     def _namespace(self) -> None:
         annotations = {names.NEVER_EVICT: self.random.choice(("true", "no"))}
         raw = {"metadata": {"name": "calm", "uid": "c", "annotations": annotations}}
-        self.cache.apply_namespace(msgspec.convert(raw, Namespace))
+        self.cache.of(NAMESPACES).upsert(msgspec.convert(raw, Namespace))
 
     def write(self, made: list[Plan]) -> None:
         """The holds, as the reclaimer would."""

@@ -2,12 +2,12 @@
 
 import pytest
 
-from booking.eviction.victims import protection
+from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.snapshot import take
 from cluster import names
 from cluster.fake.merging import merged
-from cluster.kube.resources import PODS
+from cluster.kube.resources import NAMESPACES, PODS
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
 from tests.booking.reclaimer.fake_cluster import FakeCluster, Json
@@ -33,7 +33,7 @@ def why(cluster: FakeCluster, more: Json, terms: EvictionSettings = WITHOUT) -> 
     cluster.sync()
     now = take(cluster.cache, cluster.clock, terms)
     pod = now.pods["uid-b"]
-    return protection(pod, now.holding(pod), now)
+    return LEAST_LOST_WORK.protection(pod, now.holding(pod), now)
 
 
 def in_namespace(name: str) -> Json:
@@ -66,7 +66,7 @@ def test_the_products_namespace_is_the_one_in_the_settings(cluster: FakeCluster)
 )
 def test_an_administrator_may_spare_a_namespace(cluster: FakeCluster, value: str, *, stays: bool) -> None:
     meta = Meta(name="calm", uid="c", annotations={names.NEVER_EVICT: value})
-    cluster.cache.apply_namespace(Namespace(metadata=meta))
+    cluster.cache.of(NAMESPACES).upsert(Namespace(metadata=meta))
     assert (why(cluster, in_namespace("calm")) is not None) == stays
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from booking.eviction_settings import EvictionSettings
 from cluster import names
+from cluster.kube.resources import BOOKINGS, LEASES, NAMESPACES, NODES, PODS
 from cluster.objects.bookings import Booking
 from cluster.objects.cover_annotations import text_of
 from cluster.objects.meta import Meta
@@ -27,12 +28,12 @@ NO_GUARANTEE: Final = datetime(1900, 1, 1, tzinfo=UTC)
 
 def cluster(served: Served, *pods: PodBuilder | Pod, bookings: tuple[Booking, ...] = ()) -> None:
     """A node whose GPUs these pods hold, in their order."""
-    served.cache.replace_nodes([a_node("n0", *(a100(index) for index in range(4)))])
-    served.cache.apply_lease(a_lease("n0", renewed=served.clock.now()))
+    served.cache.of(NODES).replace([a_node("n0", *(a100(index) for index in range(4)))])
+    served.cache.of(LEASES).upsert(a_lease("n0", renewed=served.clock.now()))
     for booking in bookings:
-        served.cache.apply_booking(booking)
+        served.cache.of(BOOKINGS).upsert(booking)
     for pod in pods:
-        served.cache.apply_pod(pod if isinstance(pod, Pod) else pod.obj)
+        served.cache.of(PODS).upsert(pod if isinstance(pod, Pod) else pod.obj)
 
 
 def holding(served: Served, name: str = "train", *, index: int = 0, hours: float = 3) -> PodBuilder:
@@ -158,7 +159,7 @@ def test_a_pod_that_may_not_be_evicted_is_protected_for_whatever_reason(served: 
     protected = msgspec.structs.replace(
         protected, metadata=msgspec.structs.replace(protected.metadata, namespace="protected")
     )
-    served.cache.apply_namespace(
+    served.cache.of(NAMESPACES).upsert(
         Namespace(metadata=Meta(name="protected", annotations={names.NEVER_EVICT: "true"}))
     )
     partly = holding(served, "partly", index=2).asks(1, container="second")

@@ -8,7 +8,7 @@ import pytest
 from cluster import names
 from cluster.decide import reasons
 from cluster.decide.predicates import BOOKED_BY_OTHERS
-from cluster.kube.resources import PODS
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, encode_use
 from tests.booking.web.served import Served, problem
 from tests.fakes.objects import A100, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
@@ -21,18 +21,18 @@ def busy(served: Served) -> Served:
     """Alice has a booked pod, bob one without a booking and one waiting; one GPU is unhealthy, one free."""
     now = served.clock.now()
     unhealthy = a100(2, health="unhealthy", reason="XID 79: fallen off the bus")
-    served.cache.replace_nodes(
+    served.cache.of(NODES).replace(
         [a_node("n0", a100(0), a100(1), unhealthy, a100(3)), a_node("n1", a100(0, "n1"))]
     )
-    served.cache.apply_lease(a_lease("n0", renewed=now))
-    served.cache.apply_booking(a_booking(start=now, end=now + timedelta(days=2)))
+    served.cache.of(LEASES).upsert(a_lease("n0", renewed=now))
+    served.cache.of(BOOKINGS).upsert(a_booking(start=now, end=now + timedelta(days=2)))
     for pod in (
         a_pod("train").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}),
         a_pod("play").of("bob").asks(1).on("n0", {"main": ("GPU-n0-1",)}),
         a_pod("wait").of("bob").asks(8),
         a_pod("stray").asks(8),
     ):
-        served.cache.apply_pod(pod.created(now).obj)
+        served.cache.of(PODS).upsert(pod.created(now).obj)
     return served
 
 
@@ -91,7 +91,7 @@ def encoded_use(served: Served, **more: Any) -> str:
 
 
 def renew_lease(served: Served, text: str) -> None:
-    served.cache.apply_lease(a_lease("n0", renewed=served.clock.now(), version=2, use=text))
+    served.cache.of(LEASES).upsert(a_lease("n0", renewed=served.clock.now(), version=2, use=text))
 
 
 def test_the_use_of_a_gpu_is_shown_with_its_units(busy: Served) -> None:
@@ -125,7 +125,7 @@ def test_an_unreadable_measurement_is_not_shown_and_does_no_harm(busy: Served, t
 
 def test_measurements_of_an_agent_that_has_stopped_are_not_shown(busy: Served) -> None:
     renew_lease(busy, encoded_use(busy))
-    busy.cache.apply_lease(
+    busy.cache.of(LEASES).upsert(
         a_lease("n0", renewed=busy.clock.now(), version=3, stopping=True, use=encoded_use(busy))
     )
     assert of(seen(busy), 0)["use"] is None
@@ -166,13 +166,15 @@ def test_a_pod_is_explained_only_to_its_owner_and_to_administrators(busy: Served
 
 def test_the_explanation_of_a_booked_pod_names_gpus_that_are_planned_for_others(served: Served) -> None:
     now = served.clock.now()
-    served.cache.replace_nodes([a_node("n0", a100(0), a100(1))])
-    served.cache.apply_lease(a_lease("n0", renewed=now))
+    served.cache.of(NODES).replace([a_node("n0", a100(0), a100(1))])
+    served.cache.of(LEASES).upsert(a_lease("n0", renewed=now))
     end = now + timedelta(days=2)
-    served.cache.apply_booking(a_booking(start=now, end=end))
+    served.cache.of(BOOKINGS).upsert(a_booking(start=now, end=end))
     whole = {"count": 2, "topology": "single-node", "places": [{"node": "n0", "count": 2}]}
-    served.cache.apply_booking(a_booking("b-2", user="bob", start=now + timedelta(hours=1), end=end, **whole))
-    served.cache.apply_pod(a_pod("wait").of("alice").asks(1).created(now).obj)
+    served.cache.of(BOOKINGS).upsert(
+        a_booking("b-2", user="bob", start=now + timedelta(hours=1), end=end, **whole)
+    )
+    served.cache.of(PODS).upsert(a_pod("wait").of("alice").asks(1).created(now).obj)
 
     body = why(served, "wait", "alice").get_json()
 

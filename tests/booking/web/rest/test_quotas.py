@@ -6,7 +6,7 @@ import pytest
 
 from booking.capacity import Capacity
 from cluster import names
-from cluster.kube.resources import EVENTS, QUOTAS
+from cluster.kube.resources import EVENTS, NAMESPACES, PODS, QUOTAS
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
 from tests.booking.web.served import Served, problem
@@ -69,7 +69,7 @@ def test_a_booking_that_is_enlarged_is_warned_of_a_quota_that_can_never_hold_it(
 
 
 def test_ones_own_pods_which_the_booking_may_cover_take_nothing_from_it(lab: Served) -> None:
-    lab.cache.apply_pod(a_pod("mine").of("alice").asks(3).obj)
+    lab.cache.of(PODS).upsert(a_pod("mine").of("alice").asks(3).obj)
     assert warnings(lab.book(**SPAN, namespace="default", count=2)) == []
 
 
@@ -95,7 +95,9 @@ def test_nobody_is_warned_without_a_namespace_or_where_quotas_cannot_be_read(lab
 def test_the_owner_of_a_namespace_learns_why_a_pod_was_never_created(lab: Served) -> None:
     event(lab, "FailedCreate", "2026-03-02T10:00:00Z")
     assert lab.ask("GET", WHY).status_code == 404
-    lab.cache.apply_namespace(Namespace(metadata=Meta(name="default", annotations={names.OWNER: "alice"})))
+    lab.cache.of(NAMESPACES).upsert(
+        Namespace(metadata=Meta(name="default", annotations={names.OWNER: "alice"}))
+    )
     body = lab.ask("GET", WHY).get_json()
     assert body["state"] == "never created"
     assert "Job default/train could not create its pod: exceeded quota: gpus, x." in body["because"]

@@ -8,6 +8,8 @@ import msgspec
 from cluster.cache import ClusterCache
 from cluster.decide.scheduler_filters import ClusterObjects
 from cluster.fake.clock import FakeClock
+from cluster.kube import resources
+from cluster.kube.resources import NAMESPACES, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -31,14 +33,14 @@ NODES = tuple(msgspec.convert(body, Node) for body in cases.NODES)
 def a_cache(pods: Sequence[Pod] = RESIDENTS) -> ClusterCache:
     """A cache to which everything was applied."""
     cache = ClusterCache(FakeClock())
-    kept = cache.keep_scheduling_objects()
-    kept.claims.replace(_all(cases.CLAIMS, VolumeClaim), "1")
-    kept.volumes.replace(_all(cases.VOLUMES, Volume), "1")
-    kept.classes.replace(_all(cases.CLASSES, StorageClass), "1")
+    cache.keep_scheduling_objects()
+    cache.of(VOLUME_CLAIMS).replace(_all(cases.CLAIMS, VolumeClaim), "1")
+    cache.of(VOLUMES).replace(_all(cases.VOLUMES, Volume), "1")
+    cache.of(STORAGE_CLASSES).replace(_all(cases.CLASSES, StorageClass), "1")
     namespaces = ({"metadata": {"name": name, "labels": labels}} for name, labels in cases.NAMESPACES.items())
-    cache.replace_namespaces(_all(namespaces, Namespace))
-    cache.replace_nodes(NODES)
-    cache.replace_pods(pods, "1")
+    cache.of(NAMESPACES).replace(_all(namespaces, Namespace))
+    cache.of(resources.NODES).replace(NODES)
+    cache.of(PODS).replace(pods, "1")
     return cache
 
 

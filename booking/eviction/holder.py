@@ -1,0 +1,22 @@
+"""A pod that holds devices, as decisions about evictions see it."""
+
+from dataclasses import dataclass
+
+from cluster.decide.eviction.costs import Work
+from cluster.decide.eviction.fates import Member
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A pod, and the devices of one model of which it is the only holder."""
+
+    uid: str
+    devices: tuple[str, ...]
+    gpus: int
+    """Number of all its devices, of any model."""
+    work: Work
+    leaves: bool
+    """Whether the pod is terminating, and does not hang."""
+    evictable: bool
+    member: Member | None = None
+    """The same as a member of what its controller runs, if that may not replace it."""
