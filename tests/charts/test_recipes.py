@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,8 @@ async def notebook(profile: str) -> Document:
 def test_a_profile_of_the_hub_asks_for_what_it_says(
     profile: str, gpus: str | None, model: str | None
 ) -> None:
-    pod = asyncio.run(notebook(profile))
+    with ThreadPoolExecutor(1) as thread:  # a browser of other tests may have a loop in this one
+        pod = thread.submit(lambda: asyncio.run(notebook(profile))).result()
     (container,) = pod["spec"]["containers"]
     assert container["resources"].get("limits", {}).get(names.GPU_RESOURCE) == gpus
     assert pod["metadata"]["annotations"].get(names.MODEL) == model
