@@ -14,6 +14,7 @@ from booking.principals import Principal
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.bookings import Place
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.maintenance import MaintenanceBlock, encode_blocks
@@ -31,11 +32,11 @@ class Cluster:
         self.clock = FakeClock(EPOCH)
         self.cache = ClusterCache(self.clock)
         for name in ("n0", "n1"):
-            self.cache.apply_node(a_node(name, *(a100(index, name) for index in range(4))))
-            self.cache.apply_lease(a_lease(name))
+            self.cache.of(NODES).upsert(a_node(name, *(a100(index, name) for index in range(4))))
+            self.cache.of(LEASES).upsert(a_lease(name))
 
     def book(self, *places: Place, count: int = 2) -> None:
-        self.cache.apply_booking(
+        self.cache.of(BOOKINGS).upsert(
             a_booking(
                 count=count,
                 places=[msgspec.to_builtins(place) for place in places],
@@ -46,12 +47,12 @@ class Cluster:
 
     def run(self, user: str, node: str, *indices: int) -> None:
         devices = tuple(f"GPU-{node}-{index}" for index in indices)
-        self.cache.apply_pod(
+        self.cache.of(PODS).upsert(
             a_pod(f"{user}-{node}").of(user).asks(len(devices)).on(node, {"main": devices}).obj
         )
 
     def pod(self, pod: PodBuilder) -> None:
-        self.cache.apply_pod(pod.obj)
+        self.cache.of(PODS).upsert(pod.obj)
 
     def standings(self, node: str = "n0") -> list[str | None]:
         found = next(one for one in self.now().nodes if one.node == node)
@@ -125,7 +126,7 @@ def test_gpus_in_maintenance_unhealthy_or_out_of_reach_are_not_bookable() -> Non
         blocks=encode_blocks([block]),
         version=2,
     )
-    cluster.cache.apply_node(node)
+    cluster.cache.of(NODES).upsert(node)
     assert cluster.standings() == ["bookable", None, None, None]
     cluster.clock.advance(75)
     assert cluster.standings("n1") == [None] * 4
@@ -136,5 +137,5 @@ def test_only_running_bookings_leave_gpus_idle() -> None:
     cluster.book(Place(node="n0", count=2))
     cluster.clock.advance(int(DAY.total_seconds()))
     for name in ("n0", "n1"):
-        cluster.cache.apply_lease(a_lease(name, renewed=cluster.clock.now(), version=2))
+        cluster.cache.of(LEASES).upsert(a_lease(name, renewed=cluster.clock.now(), version=2))
     assert cluster.standings() == ["bookable"] * 4

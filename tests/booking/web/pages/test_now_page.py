@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from booking.capacity import Capacity
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from tests.booking.web.pages.site import Site, page_text
 from tests.fakes.objects import A100, A6000, a100, a6000, a_booking, a_lease, a_node, a_pod
 
@@ -18,8 +19,8 @@ def cluster(site: Site, nodes: int = 30) -> None:
     """Nodes with two A100; alice's pod has one on n00, and bob's one on n01."""
     now = site.clock.now()
     for name in (f"n{number:02}" for number in range(nodes)):
-        site.cache.apply_node(a_node(name, a100(0, name), a100(1, name)))
-        site.cache.apply_lease(a_lease(name, renewed=now))
+        site.cache.of(NODES).upsert(a_node(name, a100(0, name), a100(1, name)))
+        site.cache.of(LEASES).upsert(a_lease(name, renewed=now))
     site.capacity = Capacity({A100: {f"n{number:02}": 2 for number in range(nodes)}})
     run(site, "alice", "n00")
     run(site, "bob", "n01")
@@ -27,7 +28,7 @@ def cluster(site: Site, nodes: int = 30) -> None:
 
 def run(site: Site, user: str, node: str) -> None:
     pod = a_pod(f"{user}-{node}").of(user).asks(1).on(node, {"main": (f"GPU-{node}-0",)})
-    site.cache.apply_pod(pod.created(site.clock.now()).obj)
+    site.cache.of(PODS).upsert(pod.created(site.clock.now()).obj)
 
 
 def cards(text: str) -> list[str]:
@@ -41,12 +42,12 @@ def version(text: str) -> str:
 
 def test_availability_and_now_say_the_same_of_gpus_that_are_booked_and_unused(site: Site) -> None:
     now = site.clock.now()
-    site.cache.apply_node(a_node("n0", *(a6000(index) for index in range(3))))
-    site.cache.apply_lease(a_lease("n0", renewed=now))
+    site.cache.of(NODES).upsert(a_node("n0", *(a6000(index) for index in range(3))))
+    site.cache.of(LEASES).upsert(a_lease("n0", renewed=now))
     site.capacity = Capacity({A6000: {"n0": 3}})
     site.add(now - HOUR, now + HOUR, model=A6000, count=3, node="n0")
     places = [{"node": "n0", "count": 3}]
-    site.cache.apply_booking(
+    site.cache.of(BOOKINGS).upsert(
         a_booking(user="carol", model=A6000, count=3, start=now - HOUR, end=now + HOUR, places=places)
     )
     assert "0 of 3 bookable now · 0 lent, 0 in use · 3 idle though booked" in page_text(site.see("/"))
@@ -115,5 +116,5 @@ def test_a_poll_gets_everything_if_what_it_has_is_unknown_or_other_nodes_are_the
     cluster(site, nodes=3)
     first = site.see("/now").text
     assert cards(site.see("/now?version=nothing", headers=HTMX).text) == ["n00", "n01", "n02"]
-    site.cache.remove_node(site.cache.nodes["n02"])
+    site.cache.of(NODES).remove(site.cache.nodes["n02"])
     assert cards(site.see(f"/now?version={version(first)}", headers=HTMX).text) == ["n00", "n01"]

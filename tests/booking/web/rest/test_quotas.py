@@ -75,7 +75,7 @@ def test_ones_own_pods_which_the_booking_may_cover_take_nothing_from_it(lab: Ser
 
 def test_a_booking_of_a_mig_profile_is_warned_of_the_quota_on_that_profile_alone(lab: Served) -> None:
     lab.capacity = Capacity({SLICE: {"node-a": 7}}, resources={SLICE: MIG})
-    lab.cache.apply_pod(a_pod("mine").of("alice").asks(1, resource=MIG).obj)
+    lab.cache.of(PODS).upsert(a_pod("mine").of("alice").asks(1, resource=MIG).obj)
     wanted = {**SPAN, "model": SLICE, "namespace": "default", "count": 4, "query": "?dry_run=true"}
     assert warnings(lab.book(**wanted)) == []
     status = {"hard": {f"requests.{MIG}": "3"}, "used": {f"requests.{MIG}": "2"}}
