@@ -181,7 +181,7 @@ class Review:
         notes = (*([_ignored(ours)] if forged else []), *_not_given(received, request.pod))
         kept = bare if from_us else _cleaned(bare, replaced_stays=request.is_last)
         if request.is_last and not asks_for_gpus(pod):
-            return self._gpu_removed(request, received, kept, until, notes, zero)
+            return self._gpu_removed(request, received, kept, until=until, notes=notes, zero=zero)
         if not asks_for_gpus(pod):
             if not notes:
                 return Outcome(kind="untouched")
@@ -246,6 +246,7 @@ class Review:
         request: ReviewRequest,
         received: Json,
         kept: Json,
+        *,
         until: str | None,
         notes: tuple[str, ...],
         zero: frozenset[str],

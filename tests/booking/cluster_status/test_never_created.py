@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from booking.cluster_status.never_created import newest_about, why_never_created
+from cluster import names
 from cluster.fake.clock import START
 from cluster.kube.resources import EventSeries, InvolvedObject, KubeEvent
 
@@ -66,7 +67,9 @@ def test_a_refusal_by_a_quota_names_the_quota_and_the_remedy() -> None:
     assert "7 times so far" in found.because[1]
     assert "ResourceQuota gpus;" in found.would_change[0]
     assert "PriorityClass gpu-opportunistic" in found.would_change[1]
-    of_mig = refusal("Job", "train", message=QUOTA.replace("nvidia.com/gpu", "nvidia.com/mig-1g.10gb"))
+    of_mig = refusal(
+        "Job", "train", message=QUOTA.replace(names.GPU_RESOURCE, f"{names.MIG_RESOURCE_PREFIX}1g.10gb")
+    )
     explained = why_never_created(of_mig, namespace="lab", name="train")
     assert explained.would_change == found.would_change
 
