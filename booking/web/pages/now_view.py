@@ -240,7 +240,7 @@ def _map_node(node: NodeNow, wanted: NowFilter) -> MapNode:
 def _standings(node: NodeNow) -> str:
     """``3 lent, 5 in use``."""
     is_away = node.state != "ready"
-    words: dict[str, str] = dict([*WORDS.items(), *STANDINGS.items(), (_AWAY, _AWAY_WORD)])
+    words: dict[str, str] = dict(WORDS.items()) | dict(STANDINGS.items()) | {_AWAY: _AWAY_WORD}
     found = Counter(_state(device, is_away=is_away) for device in node.devices)
     return ", ".join(f"{found[state]} {word}" for state, word in words.items() if found[state])
 

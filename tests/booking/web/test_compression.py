@@ -8,7 +8,6 @@ import pytest
 
 from tests.booking.web.pages.site import Site
 
-
 DRAWN = re.compile(rb'value="[0-9a-f-]{32,}"')
 """A key that a form gets each time it is shown."""
 
@@ -18,9 +17,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "address", ["/", "/mine", "/now", "/why", "/static/page.css", "/api/v1/openapi.json"]
-)
+@pytest.mark.parametrize("address", ["/mine", "/now", "/why", "/static/page.css", "/api/v1/openapi.json"])
 def test_pages_files_and_answers_are_compressed(site: Site, address: str) -> None:
     plain = site.see(address)
     small = site.see(address, headers={"Accept-Encoding": "br, gzip"})

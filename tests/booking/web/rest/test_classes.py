@@ -224,4 +224,4 @@ def test_the_page_shows_the_class_of_each_pod_as_a_word(tmp_path: Path) -> None:
             "GPU 3 in use: protected default/plugin , alice",
         ):
             assert row in text
-        assert "3 in use" in text, text
+        assert "1 lent 0 idle though booked 3 in use" in text
