@@ -48,6 +48,7 @@ class RememberedAlternatives:
         who: Principal,
         booking_id: str,
         basis: Basis,
+        *,
         now: datetime,
         compute: Callable[[], tuple[Alternative, ...]],
     ) -> tuple[Alternative, ...]:

@@ -67,7 +67,9 @@ def alternatives(context: ServiceContext, who: Principal, booking_id: str) -> tu
         if record.state(now) not in {"planned", "active"}:
             return ()
         basis = Basis(reading.change(), capacity, context.current_policy.policy())
-        return context.alternatives.get(who, booking_id, basis, now, lambda: search(reading, record, now))
+        return context.alternatives.get(
+            who, booking_id, basis, now=now, compute=lambda: search(reading, record, now)
+        )
 
     def search(reading: Reading, record: Record, now: datetime) -> tuple[Alternative, ...]:
         evaluation = EvaluationContext.of(context, who, record.user, capacity)

@@ -373,8 +373,7 @@ class BookingService(ClusterOrders):
 
         Raises:
             NotAllowedError: the caller is not an administrator.
-            RefusedError: with everything that is wrong with it.
-            KeyReusedError: the key was used for another request.
+            RefusedError: with everything that is wrong with it. KeyReusedError: the key was used otherwise.
         """
         return administration.add_block(
             self._context,
@@ -438,8 +437,7 @@ class BookingService(ClusterOrders):
 
         Raises:
             NotAllowedError: the caller is not an administrator.
-            RefusedError: with everything that is wrong with it.
-            KeyReusedError: the key was used for another request.
+            RefusedError: with everything that is wrong with it. KeyReusedError: the key was used otherwise.
         """
         return administration.add_exemption(
             self._context,
@@ -467,8 +465,7 @@ class BookingService(ClusterOrders):
 
         Raises:
             NotAllowedError: the caller is not an administrator.
-            RefusedError: the reason is invalid.
-            UnknownExemptionError: there is no exemption of that id.
+            RefusedError: the reason is invalid. UnknownExemptionError: there is no exemption of that id.
             KeyReusedError: the key was used for another request.
         """
         return administration.remove_exemption(
@@ -487,8 +484,7 @@ class BookingService(ClusterOrders):
         """Who changed what, newest first, a page at a time; about one subject, by one user, or all.
 
         Raises:
-            NotAllowedError: the caller is not an administrator.
-            RefusedError: an ``after`` that no page has ever returned.
+            NotAllowedError: not an administrator. RefusedError: an ``after`` that no page has returned.
         """
         return administration.audit(
             self._context, who, subject=subject, actor=actor, after=after, limit=limit

@@ -50,7 +50,7 @@ class LivePages:
         except ClusterError as error:
             return [Section("now-trouble", render_template("now_trouble.html", trouble=str(error)))], None
         blocks = self._parts.administration.blocks(visit.who)
-        overview = now_overview(now, blocks, visit.clock, visit.who.user, wanted)
+        overview = now_overview(now, blocks, visit.clock, visit.who.user, wanted=wanted)
 
         def section(place: str, template: str, **values: object) -> Section:
             return Section(f"now-{place}", render_template(template, overview=overview, **values))

@@ -181,7 +181,7 @@ class NowOverview:
 
 
 def now_overview(
-    now: Now, blocks: Sequence[Block], clock: SiteClock, user: str, wanted: NowFilter | None = None
+    now: Now, blocks: Sequence[Block], clock: SiteClock, user: str, *, wanted: NowFilter | None = None
 ) -> NowOverview:
     """The cluster at one instant, as the page shows it to a user."""
     wanted = wanted or NowFilter()

@@ -27,7 +27,7 @@ class Searches:
     def ask(
         self, basis: Basis = BASIS, after: timedelta = timedelta(), who: Principal = ALICE, of: str = "b-1"
     ) -> None:
-        self.remembered.get(who, of, basis, EPOCH + after, self._search)
+        self.remembered.get(who, of, basis, now=EPOCH + after, compute=self._search)
 
     def _search(self) -> tuple[Alternative, ...]:
         self.count += 1
