@@ -46,7 +46,7 @@ class Step(msgspec.Struct, frozen=True):
     start: datetime
     end: datetime
     free: int
-    """Devices that are not booked; 0 also where more are booked than there are."""
+    """Devices that are not booked, for people *bookable*; 0 also where more are booked than there are."""
     capacity: int
     """Existing devices, minus those in maintenance then or granted to others."""
 

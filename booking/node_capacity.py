@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from booking.availability.cluster_capacity import supply
 from booking.capacity import Capacity
 from booking.eviction_settings import EvictionSettings
+from booking.node_keeping import NodeMarks
+from cluster import names
 from cluster.cache import ClusterCache
 from cluster.decide.booking_plan.supply import SupplySnapshot
 from cluster.objects.bookings import Booking
@@ -53,6 +55,25 @@ class NodeCapacity:
         """Node -> the text of its maintenance annotation, for every node."""
         with self._cache.locked():
             return {name: self._cache.blocked.get(name, "") for name in self._cache.nodes}
+
+    def autoscaler_marks(self) -> Mapping[str, NodeMarks]:
+        """Node -> what it says to autoscalers, for every node."""
+        with self._cache.locked():
+            metas = {name: node.metadata for name, node in self._cache.nodes.items()}
+        return {
+            name: NodeMarks(
+                value=meta.annotation(names.SCALE_DOWN_DISABLED),
+                is_ours=meta.annotation(names.NODE_KEPT) is not None,
+                version=meta.resource_version,
+            )
+            for name, meta in metas.items()
+        }
+
+    def covered_nodes(self) -> frozenset[str]:
+        """The nodes on which pods of bookings run."""
+        with self._cache.locked():
+            pods = [self._cache.pods.get(uid) for uid in self._cache.cover(self._clock.now())]
+            return frozenset(pod.spec.node_name for pod in pods if pod and pod.spec.node_name)
 
     def attached(self) -> Mapping[str, tuple[str, ...]] | None:
         """Booking id -> ``namespace/name`` of the pods that it covers now; None while that is not known."""

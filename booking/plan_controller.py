@@ -1,4 +1,6 @@
-"""Keeps the stored booking plan valid while nodes change, and writes maintenance on the Nodes. One thread.
+"""Keeps the stored booking plan valid while nodes change, and writes on Nodes what it means. One thread.
+
+That is maintenance, and that a cluster autoscaler must not remove a node that a booking needs.
 
 Level-triggered: each round compares what is stored with what is available, and writes the difference.
 While the state of the cluster is not known, nothing is moved (law L6).
@@ -7,6 +9,7 @@ While the state of the cluster is not known, nothing is moved (law L6).
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Protocol
 
 import structlog
@@ -15,11 +18,12 @@ from booking.availability.calendars import Calendars
 from booking.availability.replan import replanned
 from booking.capacity import Capacity
 from booking.errors import StoreError
+from booking.node_keeping import NodeMarks, change_of, needed
 from booking.records import Place
 from booking.store import Reading, Store, Writing
 from booking.store_records import Block
 from cluster import names
-from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import NODES
 from cluster.objects.maintenance import MaintenanceBlock, encode_blocks
@@ -46,6 +50,14 @@ class Cluster(Protocol):
         """Node -> the text of its maintenance annotation, for every node."""
         ...
 
+    def autoscaler_marks(self) -> Mapping[str, NodeMarks]:
+        """Node -> what it says to autoscalers, for every node."""
+        ...
+
+    def covered_nodes(self) -> frozenset[str]:
+        """The nodes on which pods of bookings run."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PlanStatus:
@@ -63,11 +75,28 @@ class PlanController:
     """Runs the rounds. ``run`` is the body of a thread."""
 
     def __init__(
-        self, kube: Kube, store: Store, clock: Clock, cluster: Cluster, *, moved: Callable[[], None]
+        self,
+        kube: Kube,
+        store: Store,
+        clock: Clock,
+        cluster: Cluster,
+        *,
+        moved: Callable[[], None],
+        keeps_ahead: timedelta | None = None,
     ) -> None:
-        """Args: moved: called when plans have changed and the mirror must write them."""
+        """Create it.
+
+        Args:
+            kube: writes annotations of Nodes.
+            store: has the bookings.
+            clock: for now.
+            cluster: the state of the nodes.
+            moved: called when plans have changed and the mirror must write them.
+            keeps_ahead: nodes of bookings that start within this are kept from autoscalers; None: none are.
+        """
         self._kube, self._store, self._clock, self._cluster = kube, store, clock, cluster
-        self._moved = moved
+        self._moved, self._keeps_ahead = moved, keeps_ahead
+        self._needed: frozenset[str] = frozenset()
         self._calendars = Calendars()
         self._seen: tuple[object, ...] = ()
         self.status: PlanStatus | None = None
@@ -87,11 +116,12 @@ class PlanController:
         try:
             self._keep()
             self._write_blocks()
+            self._keep_nodes()
         except StoreError as error:
             self._forget()
             log.warning("the booking database cannot be used, trying again", error=str(error))
         except ApiError as error:
-            log.warning("maintenance blocks could not be written, trying again", error=str(error))
+            log.warning("annotations of nodes could not be written, trying again", error=str(error))
 
     def _keep(self) -> None:
         capacity, now = self._cluster.capacity(), self._clock.now()
@@ -116,14 +146,17 @@ class PlanController:
         blocks = reading.blocks(start=now)
         plans: dict[str, tuple[Place, ...]] = {}
         booked: dict[str, int] = {}
+        nodes: set[str] = set()
         at_risk = 0
         for model in {*capacity.models, *reading.models_ending_after(now)}:
             calendar = self._calendars.of(model, reading, now)
             outcome = replanned(model, calendar, capacity, now, blocks=blocks)
             at_risk += len(outcome.at_risk)
+            nodes |= needed(calendar.records.values(), now, self._keeps_ahead or timedelta())
             booked[model] = sum(r.count for r in calendar.records.values() if r.start <= now < r.end)
             if model in capacity.devices:
                 plans |= outcome.plans
+        self._needed = frozenset(nodes)
         gpus = {model: capacity.total(model) for model in capacity.models}
         return plans, PlanStatus(at_risk, gpus, booked)
 
@@ -146,6 +179,21 @@ class PlanController:
             except NotFound:
                 continue
             log.info("maintenance blocks were written to the node", node=node, blocks=text)
+
+    def _keep_nodes(self) -> None:
+        """Tell autoscalers which nodes bookings need, and take that back from all others."""
+        wanted = frozenset[str]()
+        if self._keeps_ahead is not None:
+            wanted = self._needed | self._cluster.covered_nodes()
+        for node, marks in sorted(self._cluster.autoscaler_marks().items()):
+            change = change_of(marks, is_needed=node in wanted)
+            if change is None:
+                continue
+            try:
+                self._kube.patch(NODES, node, change)
+            except (Conflict, NotFound):
+                continue  # somebody has written it: the next round sees its new state
+            log.info("autoscalers were told whether a node is needed", node=node, needed=node in wanted)
 
 
 def texts(blocks: list[Block]) -> dict[str, str]:

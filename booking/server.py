@@ -4,14 +4,16 @@ import os
 import secrets
 import socket
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry
 
 from booking.cluster_status import ClusterStatus
 from booking.durations import read
-from booking.errors import StoreError
+from booking.errors import ClusterError, StoreError
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from booking.mirror.lease import MirrorLease
@@ -34,14 +36,14 @@ from booking.web.authentication import Authenticator
 from booking.web.client_address import networks_of
 from booking.web.interfaces import Parts, Policy
 from booking.web.login.build import login_context, provider_of
+from booking.web.login.kept_forms import SessionForms
 from booking.web.login.provider import Provider
-from booking.web.login.session_auth import SessionAuth
+from booking.web.login.session_auth import LoginContext, SessionAuth
 from booking.web.login.session_csrf import SessionTokens
 from booking.web.login.views import login_pages
 from booking.web.maia import MaiaParts, free_gpus, maia
 from booking.web.mirror_barrier import MirrorBarrier
 from booking.web.pages.blueprint import pages
-from booking.web.pages.csrf import CsrfProtection
 from booking.web.pages.interfaces import PageParts
 from booking.web.rate_limits import RateLimits
 from booking.web.request_guard import RequestGuard
@@ -73,6 +75,13 @@ INTERACTIVE_TIMEOUTS: Final = Timeouts(connect=1.0, read=3.0)
 """Seconds for requests to the API server that a user's request waits for, such as a token review."""
 THREADS: Final = 16
 """Concurrent requests; a change occupies one while the mirror writes."""
+_STANDINGS: Final = {
+    "bookable": "GPUs that a booking which begins now could have, by model.",
+    "lent": "GPUs of pods that leave when a booked pod needs them, by model.",
+    "idle_though_booked": "GPUs that a running booking has and no pod holds, by model.",
+    "in_use": "GPUs of pods that stay (booked, protected, granted), by model.",
+}
+"""How GPUs stand -> help text of the gauge."""
 LONGEST_BODY: Final = 2**24
 """Bytes; a body larger than the API accepts, but not this large, is refused with a problem."""
 
@@ -186,10 +195,17 @@ def _backends(
         following=following,
         nodes=nodes,
         mirror=mirror,
-        plan_controller=PlanController(kube, store, clock, nodes, moved=mirror.trigger),
+        plan_controller=PlanController(
+            kube, store, clock, nodes, moved=mirror.trigger, keeps_ahead=_keeps_ahead(settings)
+        ),
         terms=terms,
         wrong_clock=clock_skew_reason(kube.skew),
     )
+
+
+def _keeps_ahead(settings: ServerSettings) -> timedelta | None:
+    seconds = settings.keep_nodes_seconds
+    return None if seconds == "never" else timedelta(seconds=seconds)
 
 
 def terms_of(settings: ServerSettings) -> EvictionSettings:
@@ -235,7 +251,7 @@ def application(backends: Backends) -> "WSGIApplication":
     )
     guard = RequestGuard(SessionAuth(login), _often(backends), _strangers(backends))
     blueprints = (
-        pages(_seen(backends, parts, service, guard=guard, csrf=SessionTokens(login))),
+        pages(_seen(backends, parts, service, guard=guard, login=login)),
         login_pages(login, guard, audience=audience, provider=provider),
         maia(_maia(backends, parts, service)),
     )
@@ -269,8 +285,10 @@ def _parts(backends: Backends, service: BookingService, roles: Roles) -> Parts:
         unready_reason=backends.nodes.unready_reason,
         may_read_events=roles.may_read_events,
         resources=backends.nodes.resources,
+        bookable=service.bookable,
         victims=LEAST_LOST_WORK,
     )
+    _measure_gpus(backends.registry, live)
     return Parts(
         bookings=service,
         live=live,
@@ -308,7 +326,7 @@ def _maia(backends: Backends, parts: Parts, service: BookingService) -> MaiaPart
 
 
 def _seen(
-    backends: Backends, parts: Parts, service: BookingService, *, guard: RequestGuard, csrf: CsrfProtection
+    backends: Backends, parts: Parts, service: BookingService, *, guard: RequestGuard, login: LoginContext
 ) -> PageParts:
     """The dependencies of the pages."""
     return PageParts(
@@ -318,7 +336,8 @@ def _seen(
         policy=backends.policy.current,
         policy_trouble=backends.policy.problem,
         guard=guard,
-        csrf=csrf,
+        csrf=SessionTokens(login),
+        kept=SessionForms(login),
         guarantee=MirrorBarrier(parts.mirror, parts.not_guaranteed_reason, parts.unknown_capacity),
         unknown_capacity=parts.unknown_capacity,
         zone=parts.zone,
@@ -370,8 +389,8 @@ def _measure_plan(registry: CollectorRegistry, plan_controller: PlanController) 
     )
     measured_each(
         registry,
-        "server_bookable_gpus",
-        "Whole healthy GPUs that can be booked, by model.",
+        "server_gpus",
+        "Healthy GPUs that bookings can have at one time or another, by model.",
         lambda: plan_controller.status.gpus if plan_controller.status else {},
         label="model",
     )
@@ -382,6 +401,23 @@ def _measure_plan(registry: CollectorRegistry, plan_controller: PlanController) 
         lambda: plan_controller.status.booked if plan_controller.status else {},
         label="model",
     )
+
+
+def _measure_gpus(registry: CollectorRegistry, live: ClusterStatus) -> None:
+    """The gauges of the four words of docs/vocabulary.md."""
+    for word, help_text in _STANDINGS.items():
+        measured_each(registry, f"server_{word}_gpus", help_text, _standing(live, word), label="model")
+
+
+def _standing(live: ClusterStatus, word: str) -> Callable[[], Mapping[str, float]]:
+    def read() -> Mapping[str, float]:
+        try:
+            counts = {one.model: getattr(one, word) for one in live.models()}
+        except ClusterError:
+            return {}
+        return {model: count for model, count in counts.items() if count is not None}
+
+    return read
 
 
 def _demand_audiences(settings: ServerSettings) -> None:

@@ -83,6 +83,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The shortest booking, where there is no policy file."""
     longest_booking: str = iso(_MANUAL.longest)
     """The longest booking, where there is no policy file."""
+    keep_nodes_seconds: Annotated[float, msgspec.Meta(ge=0)] | Literal["never"] = 86400
+    """A node is kept from the Cluster Autoscaler from so long before a booking that needs it starts, until no
+    booking needs it. `never`: no node is."""
     maia: bool = False
     """Whether MAIA's `terminate-at` on pods guarantees their GPUs; the controller needs the same."""
     end_action_without_controller: EndAction = "recreate-without-gpu"

@@ -278,11 +278,11 @@ class PlannedCapacity:
 
     # --- messages -----------------------------------------------------------------------------------
     def _short(self, wanted: CapacityRequest, free: int, start: datetime, end: datetime) -> Shortage:
-        left_free = f", {wanted.buffer} of them to be left free," if wanted.buffer else ""
+        left_free = f" (with {wanted.buffer} to be left free)" if wanted.buffer else ""
         return Shortage(
             free=free,
             total=self._total,
-            message=f"Of the {wording.counted(self._total, 'GPU')} of model {self._model}{left_free} {free} "
+            message=f"{free} of the {wording.counted(self._total, 'GPU')} of model {self._model}{left_free} "
             f"can be had all the time from {wording.instant(start)} to {wording.instant(end)}, "
             f"and {wording.requested(wanted.count)}.",
         )

@@ -4,6 +4,7 @@ from booking.cluster_status.cluster_status import ClusterStatus
 from booking.cluster_status.holder_classes import HolderClass
 from booking.cluster_status.now import DeviceNow, DeviceState, HolderNow, NextNow, NodeNow, Now
 from booking.cluster_status.snapshot import StatusSnapshot, about, take
+from booking.cluster_status.standings import ModelNow, Standing
 from booking.cluster_status.usage import SquatterNow, UseNow
 from booking.cluster_status.why import Why
 
@@ -13,10 +14,12 @@ __all__ = [
     "DeviceState",
     "HolderClass",
     "HolderNow",
+    "ModelNow",
     "NextNow",
     "NodeNow",
     "Now",
     "SquatterNow",
+    "Standing",
     "StatusSnapshot",
     "UseNow",
     "Why",

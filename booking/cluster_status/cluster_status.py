@@ -8,13 +8,15 @@ import structlog
 
 from booking import wording
 from booking.cluster_status import quota_messages
+from booking.cluster_status.holder_classes import Classes
 from booking.cluster_status.namespace_facts import NamespaceFacts
 from booking.cluster_status.never_created import last_seen, newest_about, why_never_created
 from booking.cluster_status.now import Now, now_of
 from booking.cluster_status.snapshot import StatusSnapshot, about, take
+from booking.cluster_status.standings import ModelNow, models_now, standings_of
 from booking.cluster_status.viewer import Viewer
 from booking.cluster_status.why import Why, why_of
-from booking.errors import ClusterError, UnknownPodError
+from booking.errors import ClusterError, StoreError, UnknownPodError
 from booking.eviction.snapshot import VictimPolicy
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
@@ -55,6 +57,7 @@ class ClusterStatus:
         unready_reason: Check,
         may_read_events: Callable[[Principal, str], bool] = _nobody,
         resources: Callable[[], Mapping[str, str]] = dict,
+        bookable: Callable[[], Mapping[str, int] | None] = lambda: None,
         victims: VictimPolicy = LEAST_LOST_WORK,
     ) -> None:
         """Create it.
@@ -68,13 +71,14 @@ class ClusterStatus:
             unready_reason: why the cache cannot be trusted now.
             may_read_events: whether the API server lets a user read the Events of a namespace.
             resources: model -> the resource under which pods request it; GPUs where it is not named.
+            bookable: model -> GPUs that the calendar leaves for a booking that begins now.
             victims: who may be evicted, as the controller decides it.
         """
         self._cache, self._kube, self._clock, self._terms = cache, kube, clock, terms
         self._booking_plans = BookingPlans(cache)
         self._visibility, self._unready_reason = visibility, unready_reason
         self._may_read_events, self._victims = may_read_events, victims
-        self._resources = resources
+        self._resources, self._calendar = resources, bookable
         self._namespace_facts = NamespaceFacts(kube, clock)
 
     def now(self, who: Principal) -> Now:
@@ -83,7 +87,16 @@ class ClusterStatus:
         Raises:
             ClusterError: the state of the cluster is not known now.
         """
-        return now_of(self._snapshot(), self._viewer(who))
+        return now_of(self._snapshot(), self._viewer(who), bookable=self._bookable())
+
+    def models(self) -> tuple[ModelNow, ...]:
+        """How many GPUs of each model are bookable, lent, idle though booked and in use.
+
+        Raises:
+            ClusterError: the state of the cluster is not known now.
+        """
+        snapshot = self._snapshot()
+        return models_now(snapshot, standings_of(snapshot, Classes(snapshot)), self._bookable())
 
     def why(self, who: Principal, namespace: str, name: str) -> Why:
         """Why a pod waits, holds what it holds, or does not exist because its controller could not create it.
@@ -129,6 +142,13 @@ class ClusterStatus:
         quotas = self._namespace_facts.quotas(namespace)
         found = quota_messages.warnings(quotas, namespace=namespace, count=count, own=own, resource=resource)
         return tuple(found)
+
+    def _bookable(self) -> Mapping[str, int] | None:
+        try:
+            return self._calendar()
+        except StoreError as error:
+            log.warning("it is not known which GPUs are bookable", error=str(error))
+            return None
 
     def _never_created(
         self, viewer: Viewer, snapshot: StatusSnapshot, namespace: str, name: str

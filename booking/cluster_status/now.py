@@ -8,6 +8,7 @@ import msgspec
 
 from booking.cluster_status.holder_classes import Classes, HolderClass
 from booking.cluster_status.snapshot import StatusSnapshot
+from booking.cluster_status.standings import ModelNow, Standing, Standings, models_now, standings_of
 from booking.cluster_status.usage import SquatterNow, Used, UseNow
 from booking.cluster_status.viewer import Viewer
 from booking.eviction.eviction_order import order, why
@@ -54,6 +55,9 @@ class DeviceNow(msgspec.Struct, frozen=True, kw_only=True):
     uuid: str
     model: str
     state: DeviceState
+    standing: Standing | None
+    """How it stands, in the words of ``models``; null for one that is unhealthy, partitioned, in maintenance
+    or out of reach."""
     why: str | None
     pods: tuple[HolderNow, ...]
     memory_mib: int
@@ -89,6 +93,8 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster at one instant."""
 
     at: Instant
+    models: tuple[ModelNow, ...]
+    """How many GPUs of each model are bookable, lent, idle though booked and in use."""
     nodes: tuple[NodeNow, ...]
     next: tuple[NextNow, ...]
     """Pods that would be evicted, by model and then in the order of eviction."""
@@ -101,13 +107,22 @@ class _Seen:
     snapshot: StatusSnapshot
     viewer: Viewer
     classes: Classes
+    standings: Standings
 
 
-def now_of(snapshot: StatusSnapshot, viewer: Viewer) -> Now:
-    """The cluster at that instant, as far as this viewer may see it."""
-    seen = _Seen(snapshot, viewer, Classes(snapshot))
+def now_of(snapshot: StatusSnapshot, viewer: Viewer, *, bookable: Mapping[str, int] | None = None) -> Now:
+    """The cluster at that instant, as far as this viewer may see it.
+
+    Args:
+        snapshot: the cluster.
+        viewer: who asks.
+        bookable: model -> GPUs that the calendar leaves now; None while it cannot be read.
+    """
+    classes = Classes(snapshot)
+    seen = _Seen(snapshot, viewer, classes, standings_of(snapshot, classes))
     return Now(
         at=snapshot.now.replace(microsecond=0),
+        models=models_now(snapshot, seen.standings, bookable),
         nodes=tuple(
             _node(view, agent, seen)
             for view, agent in (snapshot.node_snapshots[name] for name in sorted(snapshot.node_snapshots))
@@ -163,6 +178,7 @@ def _device(
         uuid=device.uuid,
         model=device.model,
         state=state,
+        standing=seen.standings.get((view.name, device.uuid)),
         why=reason,
         pods=tuple(
             _holder(pod, view, seen, memory=used.memory(device.uuid, pod.metadata.uid)) for pod in shown

@@ -42,6 +42,8 @@ class StatusSnapshot:
     """``namespace/name`` -> Job."""
     uses: Mapping[str, str] = field(default_factory=dict)
     """Node -> how its GPUs are used, as its agent reports it."""
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    """Node -> its maintenance, as the annotation says, of the nodes that have some."""
     terms: EvictionSettings = field(default_factory=EvictionSettings)
     policy: VictimPolicy = LEAST_LOST_WORK
 
@@ -102,6 +104,7 @@ def take(
             namespaces=cache.namespaces,
             jobs=cache.of(JOBS).all(),
             uses=dict(cache.uses),
+            blocked=cache.blocked,
             terms=terms,
             policy=policy,
         )

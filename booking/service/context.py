@@ -13,6 +13,7 @@ from booking.capacity import Capacity
 from booking.errors import RefusedError
 from booking.records import Violation
 from booking.service.current_policy import CurrentPolicy
+from booking.service.remembered_alternatives import RememberedAlternatives
 from booking.store import Store
 from cluster.decide.identity import DEFAULT_RULES, Rule
 from cluster.process.clock import Clock
@@ -100,6 +101,7 @@ class ServiceContext:
     evictions: Evictions | None = None
     gpus: GpuOrders | None = None
     calendars: Calendars = field(default_factory=Calendars)
+    alternatives: RememberedAlternatives = field(default_factory=RememberedAlternatives)
     identity_rules: tuple[Rule, ...] = DEFAULT_RULES
     """By which a name that is not a user id, an e-mail address, becomes one."""
 

@@ -1,14 +1,15 @@
 """What a user sees of bookings: their own, as an administrator all, and of all the load."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 import msgspec
 
 from booking import calendar
 from booking.availability.current_plan import blocks_of
 from booking.calendar import Lost, Step
+from booking.capacity import Capacity
 from booking.errors import RefusedError
 from booking.evaluation import request_validation
 from booking.policy.limits import limit_values
@@ -23,6 +24,8 @@ from booking.service.pagination import Page, bounded, no_page
 from booking.store import Reading
 from booking.store_records import Block, Filters
 from cluster import names
+
+_MOMENT: Final = timedelta(seconds=1)
 
 
 class ModelAvailability(msgspec.Struct, frozen=True):
@@ -88,21 +91,10 @@ def availability(
     def availability_of(model: str) -> ModelAvailability:
         nodes = capacity.devices.get(model, {})
         of_model = [record for record in records if record.model == model]
-        loads = blocks_of(model, capacity, blocks, now, pauses=capacity.pauses.get(model, ()))
-        lost = (
-            Lost(datetime.fromtimestamp(since, UTC), datetime.fromtimestamp(until, UTC), count)
-            for _, since, until, count in loads
-        )
         return ModelAvailability(
             model=model,
             capacity=capacity.total(model),
-            steps=calendar.availability(
-                of_model,
-                start,
-                end,
-                capacity=capacity.total(model),
-                lost=lost,
-            ),
+            steps=_steps(of_model, model, capacity, blocks, now=now, span=(start, end)),
             nodes=nodes,
             blocks=tuple(
                 block
@@ -116,6 +108,28 @@ def availability(
         )
 
     return tuple(availability_of(each) for each in ([label] if label is not None else capacity.models))
+
+
+def bookable(context: ServiceContext) -> Mapping[str, int]:
+    """Model -> GPUs that the calendar leaves for a booking that begins now."""
+    capacity = context.capacity()
+
+    def ask(reading: Reading) -> dict[str, int]:
+        now = context.clock.now()
+        blocks = reading.blocks(start=now)
+        return {
+            model: _steps(
+                context.calendars.of(model, reading, now).records.values(),
+                model,
+                capacity,
+                blocks,
+                now=now,
+                span=(now, now + _MOMENT),
+            )[0].free
+            for model in capacity.models
+        }
+
+    return context.store.read(ask)
 
 
 def overview(context: ServiceContext, who: Principal, start: datetime, end: datetime) -> Overview:
@@ -139,6 +153,24 @@ def overview(context: ServiceContext, who: Principal, start: datetime, end: date
         )
 
     return context.store.read(ask)
+
+
+def _steps(
+    records: Iterable[Record],
+    model: str,
+    capacity: Capacity,
+    blocks: Sequence[Block],
+    *,
+    now: datetime,
+    span: tuple[datetime, datetime],
+) -> tuple[Step, ...]:
+    """What bookings, maintenance, grants and unresponsive nodes leave of a model over a span."""
+    loads = blocks_of(model, capacity, blocks, now, pauses=capacity.pauses.get(model, ()))
+    lost = (
+        Lost(datetime.fromtimestamp(since, UTC), datetime.fromtimestamp(until, UTC), count)
+        for _, since, until, count in loads
+    )
+    return calendar.availability(records, *span, capacity=capacity.total(model), lost=lost)
 
 
 def _visible_bookings(

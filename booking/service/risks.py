@@ -1,6 +1,7 @@
 """Bookings that cannot be kept at present: computed from the stored plan and the capacity."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from booking.availability.replan import replanned
 from booking.evaluation.alternatives import Alternative
@@ -10,6 +11,7 @@ from booking.records import Record
 from booking.service.authorization import found
 from booking.service.context import ServiceContext
 from booking.service.evaluation import EvaluationContext
+from booking.service.remembered_alternatives import Basis
 from booking.store import Reading
 from booking.store_records import Block
 
@@ -53,7 +55,10 @@ def affected(context: ServiceContext, block: Block) -> tuple[Record, ...]:
 
 
 def alternatives(context: ServiceContext, who: Principal, booking_id: str) -> tuple[Alternative, ...]:
-    """What the owner could have instead of a booking that cannot be kept."""
+    """What the owner could have instead of a booking that cannot be kept.
+
+    The search takes most of a second of processor time on a large site: its answer is remembered.
+    """
     capacity = context.capacity()
 
     def ask(reading: Reading) -> tuple[Alternative, ...]:
@@ -61,6 +66,12 @@ def alternatives(context: ServiceContext, who: Principal, booking_id: str) -> tu
         record = found(reading, who, booking_id)
         if record.state(now) not in {"planned", "active"}:
             return ()
+        basis = Basis(reading.change(), capacity, context.current_policy.policy())
+        return context.alternatives.get(
+            who, booking_id, basis, now=now, compute=lambda: search(reading, record, now)
+        )
+
+    def search(reading: Reading, record: Record, now: datetime) -> tuple[Alternative, ...]:
         evaluation = EvaluationContext.of(context, who, record.user, capacity)
         return instead_of(
             record,

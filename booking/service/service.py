@@ -196,6 +196,10 @@ class BookingService(ClusterOrders):
         """
         return queries.availability(self._context, who, model, start=start, end=end)
 
+    def bookable(self) -> Mapping[str, int]:
+        """Model -> GPUs that the calendar leaves for a booking that begins now."""
+        return queries.bookable(self._context)
+
     def overview(self, who: Principal, start: datetime, end: datetime) -> Overview:
         """Capacity, bookings and blocks of all models in ``[start, end)``.
 
@@ -369,8 +373,7 @@ class BookingService(ClusterOrders):
 
         Raises:
             NotAllowedError: the caller is not an administrator.
-            RefusedError: with everything that is wrong with it.
-            KeyReusedError: the key was used for another request.
+            RefusedError: with everything that is wrong with it. KeyReusedError: the key was used otherwise.
         """
         return administration.add_block(
             self._context,
@@ -434,8 +437,7 @@ class BookingService(ClusterOrders):
 
         Raises:
             NotAllowedError: the caller is not an administrator.
-            RefusedError: with everything that is wrong with it.
-            KeyReusedError: the key was used for another request.
+            RefusedError: with everything that is wrong with it. KeyReusedError: the key was used otherwise.
         """
         return administration.add_exemption(
             self._context,
@@ -463,8 +465,7 @@ class BookingService(ClusterOrders):
 
         Raises:
             NotAllowedError: the caller is not an administrator.
-            RefusedError: the reason is invalid.
-            UnknownExemptionError: there is no exemption of that id.
+            RefusedError: the reason is invalid. UnknownExemptionError: there is no exemption of that id.
             KeyReusedError: the key was used for another request.
         """
         return administration.remove_exemption(
@@ -483,8 +484,7 @@ class BookingService(ClusterOrders):
         """Who changed what, newest first, a page at a time; about one subject, by one user, or all.
 
         Raises:
-            NotAllowedError: the caller is not an administrator.
-            RefusedError: an ``after`` that no page has ever returned.
+            NotAllowedError: not an administrator. RefusedError: an ``after`` that no page has returned.
         """
         return administration.audit(
             self._context, who, subject=subject, actor=actor, after=after, limit=limit

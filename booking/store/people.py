@@ -41,9 +41,9 @@ class PeopleRead(Transaction):
 class PeopleWrite(WritingTransaction):
     """Writes sessions and e-mail addresses."""
 
-    def session_add(self, session: Session) -> None:
-        """Store a new session, and delete expired ones."""
-        self._do(SessionRow.delete().where(SessionRow.expires <= session.created))
+    def session_add(self, session: Session, *, ended_before: datetime | None = None) -> None:
+        """Store a new session, and delete those that ended before then; None: before it was created."""
+        self._do(SessionRow.delete().where(SessionRow.expires <= (ended_before or session.created)))
         self._do(SessionRow.insert(**msgspec.structs.asdict(session)))
 
     def session_remove(self, session_id: str) -> None:

@@ -57,6 +57,11 @@ def off_a_pod(pod: Pod) -> Json | None:
 def off_a_node(meta: Meta) -> Json | None:
     """The patch that removes from a Node what its agent wrote, and maintenance; None if there is nothing."""
     change = _without(meta, kept=frozenset())
+    if (
+        meta.annotation(names.NODE_KEPT) is not None
+        and meta.annotation(names.SCALE_DOWN_DISABLED) is not None
+    ):
+        change["annotations"] = {**change.get("annotations", {}), names.SCALE_DOWN_DISABLED: None}
     if written := written_labels(meta):
         change["labels"] = {**dict.fromkeys(sorted(written)), **change.get("labels", {})}
     return {"metadata": {"uid": meta.uid, **change}} if change else None

@@ -8,6 +8,7 @@ import structlog
 from flask import Blueprint, Flask, Response, g, request
 
 from booking.server_metrics import ServerMetrics
+from booking.web.compression import compressed
 from booking.web.interfaces import Parts
 from booking.web.problems import answer_problems
 from booking.web.request_guard import RequestGuard
@@ -52,6 +53,7 @@ def create_app(
     app.config["MAX_CONTENT_LENGTH"] = LONGEST_BODY
     # "//" would be redirected to whatever host the request names.
     app.url_map.merge_slashes = False
+    app.after_request(compressed)
     answer_problems(app)
     _measure(app, parts.clock, parts.metrics)
     _report(app, guard)

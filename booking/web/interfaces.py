@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from booking.cluster_status import Now, Why
+from booking.cluster_status import ModelNow, Now, Why
 from booking.evaluation.alternatives import Alternative
 from booking.evaluation.evaluate import Decision
 from booking.eviction_settings import EvictionSettings
@@ -278,6 +278,10 @@ class Live(Protocol):
 
     def now(self, who: Principal) -> Now:
         """Nodes, devices, their holders, and the order of eviction."""
+        ...
+
+    def models(self) -> Sequence[ModelNow]:
+        """How many GPUs of each model are bookable, lent, idle though booked and in use."""
         ...
 
     def why(self, who: Principal, namespace: str, name: str) -> Why:

@@ -10,6 +10,8 @@ from booking.principals import Principal
 LOGIN: Final = "/login"
 """Where people sign in; the parameter ``next`` has the address to which they return."""
 HOME: Final = "/"
+KEPT: Final = "/kept"
+"""Where a form that was kept across the login is sent."""
 _LONGEST: Final = 2000
 
 

@@ -13,6 +13,7 @@ DOCUMENTS: Final = (
     "ARCHITECTURE.md",
     "docs/extender.md",
     "docs/performance.md",
+    "docs/autoscalers.md",
     "docs/reclaiming.md",
     "docs/rules.md",
     "docs/cli.md",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from booking.capacity import Capacity
+from booking.node_keeping import NodeMarks
 from booking.plan_controller import PlanController, PlanStatus
 from booking.records import Place, Record
 from booking.store import Store, open_store
@@ -29,12 +30,26 @@ class Nodes:
         self._kube = kube
         self.devices = {"n0": 2, "n1": 2}
         self.problem: str | None = None
+        self.covered: frozenset[str] = frozenset()
 
     def capacity(self) -> Capacity:
         return Capacity({A100: dict(self.devices)})
 
     def unready_reason(self) -> str | None:
         return self.problem
+
+    def autoscaler_marks(self) -> Mapping[str, NodeMarks]:
+        return {
+            meta.name: NodeMarks(
+                meta.annotation(names.SCALE_DOWN_DISABLED),
+                meta.annotation(names.NODE_KEPT) is not None,
+                meta.resource_version,
+            )
+            for meta in (node.metadata for node in self._kube.list(NODES).items)
+        }
+
+    def covered_nodes(self) -> frozenset[str]:
+        return self.covered
 
     def blocked(self) -> Mapping[str, str]:
         return {
@@ -54,10 +69,24 @@ class Kept:
         self.nodes = Nodes(self.kube)
         self.store = store
         self.notified = 0
-        self.plan_controller = PlanController(self.kube, store, self.clock, self.nodes, moved=self._moved)
+        self.plan_controller = self.controller(HOUR)
         self.add(
             a_record(self.clock.now() + 24 * HOUR, count=2, topology="single-node", plan=(Place("n0", 2),))
         )
+
+    def controller(self, keeps_ahead: timedelta | None) -> PlanController:
+        return PlanController(
+            self.kube, self.store, self.clock, self.nodes, moved=self._moved, keeps_ahead=keeps_ahead
+        )
+
+    def autoscaling(self) -> dict[str, str | None]:
+        """What the nodes say to autoscalers."""
+        return {name: marks.value for name, marks in self.nodes.autoscaler_marks().items()}
+
+    def say(self, node: str, value: str | None) -> None:
+        """Somebody else says it."""
+        change = {"metadata": {"annotations": {names.SCALE_DOWN_DISABLED: value}}}
+        self.kube.patch(NODES, node, change)
 
     def add(self, record: Record) -> None:
         self.store.write(lambda writing: writing.add(record))
@@ -164,3 +193,56 @@ def test_l6_the_status_of_bookings_is_unknown_while_the_cluster_is_unknown(kept:
     kept.nodes.problem = None
     kept.plan_controller.round()
     assert kept.plan_controller.status == PlanStatus(at_risk=0, gpus={A100: 4}, booked={A100: 0})
+
+
+# --- nodes that autoscalers must not remove ----------------------------------------------------------
+def test_a_node_is_kept_from_before_its_booking_starts_until_it_has_ended(kept: Kept) -> None:
+    seen = []
+    for seconds in (0, 23 * 3600, 23 * 3600, 2 * 86400):
+        kept.clock.advance(seconds)
+        kept.plan_controller.round()
+        seen.append(kept.autoscaling())
+    nothing = {"n0": None, "n1": None}
+    assert seen == [nothing, {"n0": "true", "n1": None}, {"n0": "true", "n1": None}, nothing]
+    assert not any(marks.is_ours for marks in kept.nodes.autoscaler_marks().values())
+
+
+def test_a_node_on_which_a_booked_pod_runs_is_kept_wherever_the_plan_is(kept: Kept) -> None:
+    kept.nodes.covered = frozenset({"n1"})
+    kept.plan_controller.round()
+    assert kept.autoscaling() == {"n0": None, "n1": "true"}
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_what_somebody_else_has_said_to_autoscalers_is_left_alone(kept: Kept, value: str) -> None:
+    kept.say("n0", value)
+    for seconds in (23 * 3600, 4 * 86400):
+        kept.clock.advance(seconds)
+        kept.plan_controller.round()
+        assert kept.autoscaling() == {"n0": value, "n1": None}
+
+
+def test_what_somebody_has_changed_since_is_theirs(kept: Kept) -> None:
+    kept.clock.advance(23 * 3600)
+    kept.plan_controller.round()
+    kept.say("n0", "false")
+    kept.clock.advance(4 * 86400)
+    kept.plan_controller.round()
+    assert kept.nodes.autoscaler_marks()["n0"].is_ours is False
+    assert kept.autoscaling()["n0"] == "false"
+
+
+def test_a_setting_takes_back_what_was_said_to_autoscalers(kept: Kept) -> None:
+    kept.clock.advance(23 * 3600)
+    kept.plan_controller.round()
+    kept.controller(None).round()
+    assert kept.autoscaling() == {"n0": None, "n1": None}
+
+
+def test_l6_nodes_stay_kept_while_the_cluster_is_unknown(kept: Kept) -> None:
+    kept.clock.advance(23 * 3600)
+    kept.plan_controller.round()
+    kept.nodes.problem = "There have been no events of pods."
+    kept.clock.advance(4 * 86400)
+    kept.plan_controller.round()
+    assert kept.autoscaling()["n0"] == "true"

@@ -8,7 +8,8 @@ from playwright.sync_api import Page, expect
 
 from tests.booking.web.pages.site import Site
 from tests.browser.sample_data import H100, add_bookings
-from tests.browser.visitor import PATIENCE, PHONE, Visitors
+from tests.browser.visitor import DESK, PATIENCE, PHONE, Screen, Visitors
+from tests.fakes.objects import A100
 
 pytestmark = pytest.mark.component
 
@@ -45,6 +46,20 @@ def test_a_booking_is_made_by_keyboard_alone(site: Site, visitors: Visitors) -> 
     expect(page.locator(".note")).to_contain_text("It is guaranteed from now on")
     expect(page.locator("article .span")).to_contain_text("Tue 3 Mar 00:00")
     assert visitors.errors() == []
+
+
+@pytest.mark.parametrize("screen", [DESK, PHONE], ids=lambda screen: screen.name)
+def test_the_button_stays_in_view_while_a_refusal_is_read(
+    site: Site, visitors: Visitors, screen: Screen
+) -> None:
+    add_bookings(site)
+    page = visitors.page("alice", screen=screen)
+    page.goto(f"/?model={A100}&count=8&topology=any&check=1#book")
+    expect(page.locator("#answer .verdict.bad")).to_be_visible()
+    page.locator("#answer").scroll_into_view_if_needed()
+    expect(page.get_by_role("button", name="Book", exact=True)).to_be_in_viewport(ratio=1)
+    page.locator("#count").scroll_into_view_if_needed()
+    expect(page.get_by_role("button", name="Book", exact=True)).to_be_in_viewport(ratio=1)
 
 
 def test_the_answer_is_updated_while_the_user_types(site: Site, visitors: Visitors) -> None:
@@ -127,7 +142,7 @@ def test_everything_works_on_a_phone_without_javascript(site: Site, visitors: Vi
     expect(page.locator("#start")).to_have_value(TUESDAY)
     page.locator("#count").fill("8")
     page.get_by_role("button", name="Check").click()
-    expect(page.locator("#answer")).to_contain_text("cannot be booked")
+    expect(page.locator("#answer")).to_contain_text("can be had all the time")
     page.locator("#answer .slot").first.click()
     expect(page.locator("#answer")).to_contain_text("Can be booked")
     page.get_by_role("button", name="Book", exact=True).click()

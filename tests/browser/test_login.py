@@ -48,6 +48,34 @@ def test_colours_are_checked_after_their_transitions_have_ended(strangers: Visit
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
+def test_a_form_whose_session_has_ended_is_sent_after_signing_in(
+    tmp_path: Path, browser: Browser, *, scripts: bool
+) -> None:
+    entrance = Entrance(tmp_path)
+    with address_of(entrance) as address:
+        visitors = Visitors(browser, address)
+        page = visitors.page(None, scripts=scripts)
+        page.goto("/login?next=/")
+        page.get_by_label("Token").fill("alice-token")
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text("Availability")
+        entrance.clock.advance(3 * 3600)
+        page.get_by_role("button", name="Book", exact=True).click()
+        expect(page.locator("h1")).to_have_text("You are not signed in any more")
+        page.get_by_role("link", name="Sign in").click()
+        page.get_by_label("Token").fill("alice-token")
+        page.keyboard.press("Enter")
+        if not scripts:
+            expect(page.locator("h1")).to_have_text("You are signed in again")
+            assert findings(page) == []
+            page.get_by_role("button", name="Send it").click()
+        expect(page.locator("h1")).to_have_text("My bookings")
+        expect(page.locator("article")).to_have_count(1)
+        visitors.close()
+    entrance.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 def test_a_user_signs_in_by_keyboard_continues_and_signs_out(strangers: Visitors, *, scripts: bool) -> None:
     page = strangers.page(None, scripts=scripts)
     page.goto("/mine")

@@ -31,7 +31,12 @@ def a6000(index: int, node: str = "n0", **more: object) -> Device:
 
 
 def a_node(
-    name: str = "n0", *devices: Device, version: int = 1, drift: str | None = None, uid: str | None = None
+    name: str = "n0",
+    *devices: Device,
+    version: int = 1,
+    drift: str | None = None,
+    uid: str | None = None,
+    blocks: str | None = None,
 ) -> Node:
     """A Node with this inventory; without devices it has no annotation."""
     annotations = {}
@@ -39,6 +44,8 @@ def a_node(
         annotations[names.INVENTORY] = encode_inventory(devices)
     if drift is not None:
         annotations[names.DRIFT] = drift
+    if blocks is not None:
+        annotations[names.BLOCKS] = blocks
     meta = {
         "name": name,
         "uid": uid or f"uid-{name}",

@@ -27,7 +27,7 @@ class _PlainCapacity:
         return Shortage(
             free=free,
             total=self._capacity,
-            message=f"Of the {wording.counted(self._capacity, 'GPU')} of model {self._model} {free} "
+            message=f"{free} of the {wording.counted(self._capacity, 'GPU')} of model {self._model} "
             f"can be had all the time from {wording.instant(start)} to {wording.instant(end)}, "
             f"and {wanted.count} are asked for.",
         )

@@ -20,7 +20,15 @@ _SQUATTER = "squatter"
 _USED = frozenset({"booked", "opportunistic"})
 """States of a GPU that a pod uses."""
 _GIB = 1024
+_STANDINGS = {
+    "bookable": "bookable",
+    "lent": "lent",
+    "idle_though_booked": "idle though booked",
+    "in_use": "in use",
+}
+"""Keys of the answer -> the words of docs/vocabulary.md."""
 _COLOURS = {
+    "idle though booked": "red",
     "booked": "green",
     "opportunistic": "yellow",
     "expired": "yellow",
@@ -45,6 +53,11 @@ def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
     The state of a GPU that a pod holds says by what right it does: booked; protected (nobody takes it away);
     granted (by MAIA); expired (its booking is over); opportunistic. The last two must leave for booked pods.
 
+    One that no pod holds is bookable, or idle though booked, or neither, as in maintenance: then free.
+
+    On a terminal the first lines count the GPUs of each model: bookable (no booking has them now, but pods
+    without one may use some), lent (to such pods), idle though booked, and in use (by pods that stay).
+
     A process that uses a GPU which its pod does not hold has a line of its own, with the state squatter.
     """
     server = connection_of(options)
@@ -65,11 +78,25 @@ def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
 
 
 def _summary(answer: Row) -> str:
-    """How many nodes and GPUs there are, and how many GPUs in each state."""
-    states = [_state(row) or "unknown" for row in _rows(answer) if row["index"] is not None]
+    """How many nodes and GPUs there are, and how many GPUs stand in each way, by model."""
     gpus = [device for node in answer["nodes"] for device in node["devices"]]
     nodes = wording.counted(len(answer["nodes"]), "node")
-    return f"{nodes}, {wording.counted(len(gpus), 'GPU')}: {printed.counts(states) or 'none is known'}."
+    first = f"{nodes}, {wording.counted(len(gpus), 'GPU')}"
+    if answer.get("models"):
+        return "\n".join((f"{first}.", *map(_of_model, answer["models"])))
+    standings = [_standing(device) or device["state"] for device in gpus]
+    return f"{first}: {printed.counts(standings) or 'none is known'}."
+
+
+def _of_model(model: Row) -> str:
+    """How the GPUs of a model stand: ``A100: 8 GPUs, 3 bookable, 2 lent``."""
+    counts = (f"{model[key]} {word}" for key, word in _STANDINGS.items() if model[key] is not None)
+    return f"{model['model']}: {wording.counted(model['gpus'], 'GPU')}, {', '.join(counts)}."
+
+
+def _standing(device: Row) -> str | None:
+    """How a GPU stands; a server of an earlier version does not say."""
+    return _STANDINGS.get(device.get("standing") or "")
 
 
 def _colour(row: Row) -> str | None:
@@ -110,7 +137,8 @@ def _chosen(answer: Row, nodes: tuple[str, ...], model: str | None) -> dict[str,
     following = [
         one for one in answer["next"] if is_wanted(one["model"]) and (not nodes or one["node"] in nodes)
     ]
-    return {**answer, "nodes": found, "next": following}
+    of = [one for one in answer.get("models", ()) if is_wanted(one["model"])]
+    return {**answer, "models": [] if nodes else of, "nodes": found, "next": following}
 
 
 def _rows(answer: Row) -> Iterator[dict[str, Any]]:
@@ -180,10 +208,10 @@ def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...
 
 
 def _state(row: Row) -> str | None:
-    """The state of a GPU; of one that a pod uses, the right by which the pod holds it."""
+    """The state of a GPU; the right of the pod that uses it; how it stands if none does."""
     state: str | None = row["state"]
     held = (row.get("pod") or {}).get("class") if state in _USED else None
-    return held or state
+    return held or (_standing(row) if state == "free" else None) or state
 
 
 def _of_pod(row: Row, key: str) -> str | None:

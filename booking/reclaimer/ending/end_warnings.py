@@ -2,10 +2,10 @@
 
 The last warning is recorded on the pod (``names.WARNED``): the end, and how long before it. A different end
 (the booking was extended, or another one covers the pod now) starts over; a pod that is late gets only the
-nearest warning.
+nearest warning. One that would come in the first half of a pod's time tells nothing new and is left out.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -52,6 +52,24 @@ def warned_of(pod: Pod) -> Warned | None:
         return None
 
 
+def timely(
+    warn_before: Collection[timedelta], *, start: datetime, since: datetime, end: datetime
+) -> tuple[timedelta, ...]:
+    """Which warnings a pod gets: those in the second half of its time; if there are none, the last one.
+
+    That one comes at once to a pod that begins late, but never in the first half of the booking.
+
+    Args:
+        warn_before: how long before an end warnings are due.
+        start: when the booking starts.
+        since: since when it covers the pod.
+        end: when it ends.
+    """
+    half = (end - since) / 2
+    late = tuple(before for before in warn_before if before <= half)
+    return late if late or not warn_before else (min(*warn_before, (end - start) / 2),)
+
+
 def next_warning(
     last: Warned | None, end: datetime, now: datetime, warn_before: Iterable[timedelta]
 ) -> Warned | None:
@@ -61,7 +79,7 @@ def next_warning(
         last: the pod's last warning.
         end: when its booking ends.
         now: before that.
-        warn_before: how long before an end warnings are due.
+        warn_before: how long before this end the pod is warned (``timely``).
     """
     nearest = min((before for before in warn_before if end - now <= before), default=None)
     if nearest is None:
@@ -76,7 +94,10 @@ def due(snapshot: Snapshot, terms: EvictionSettings) -> Iterator[tuple[Pod, Book
     found = []
     for uid, booking in snapshot.cover.items():
         pod = snapshot.pods[uid]
-        warned = next_warning(warned_of(pod), booking.spec.end, snapshot.now, terms.warn_before)
+        start, end = booking.spec.start, booking.spec.end
+        since = max(start, pod.metadata.creation_timestamp or start)
+        ladder = timely(terms.warn_before, start=start, since=since, end=end)
+        warned = next_warning(warned_of(pod), end, snapshot.now, ladder)
         if warned:
             found.append((pod, booking, warned))
     safe = {

@@ -18,6 +18,8 @@ _LETTERS: Final = 43
 """Letters of a cookie: 32 bytes in base64."""
 _TOUCHES: Final = 10
 """How often the end of a session is extended within the time after which an idle one ends."""
+_REMEMBERED: Final = timedelta(days=1)
+"""After its end a session signs nobody in; so long it still tells whose a form is that was sent too late."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Sessions:
         def decide(writing: Writing) -> None:
             if old is not None:
                 writing.session_remove(_digest(old))
-            writing.session_add(session)
+            writing.session_add(session, ended_before=now - _REMEMBERED)
             if login.email is not None:
                 writing.email_set(login.user, login.email, now)
 
@@ -88,6 +90,14 @@ class Sessions:
             self._move_on(found, now, expires)
         return found
 
+    def ended(self, cookie: str | None) -> Session | None:
+        """The session of a cookie that has ended by itself within the last day."""
+        if cookie is None or len(cookie) != _LETTERS:
+            return None
+        now = self._clock.now().replace(microsecond=0)
+        found = self._store.read(lambda reading: reading.session(_digest(cookie), now - _REMEMBERED))
+        return found if found is not None and found.expires <= now else None
+
     def close(self, cookie: str) -> None:
         """End the session of a cookie."""
         self._store.write(lambda writing: writing.session_remove(_digest(cookie)))
@@ -97,7 +107,8 @@ class Sessions:
             # The user may have signed out meanwhile.
             if writing.session(session.id, now) is not None:
                 writing.session_remove(session.id)
-                writing.session_add(msgspec.structs.replace(session, expires=expires))
+                moved_on = msgspec.structs.replace(session, expires=expires)
+                writing.session_add(moved_on, ended_before=now - _REMEMBERED)
 
         self._store.write(decide)
 

@@ -9,10 +9,12 @@ from booking.web.pages.admin import AdminPages
 from booking.web.pages.assets import Assets
 from booking.web.pages.booking import BookingPages
 from booking.web.pages.interfaces import PageParts
+from booking.web.pages.kept import KeptPage
 from booking.web.pages.layout import PageLayout, protect
 from booking.web.pages.live import LivePages
 from booking.web.pages.mine import MinePages
 from booking.web.pages.whoami import WhoamiPage
+from booking.web.signing_in import KEPT
 
 NAME: Final = "pages"
 """Name of the blueprint: Flask puts it before every endpoint's name."""
@@ -37,11 +39,13 @@ def pages(parts: PageParts) -> Blueprint:
         ("GET", "/mine", "mine", mine.show),
         ("POST", f"/mine/<booking_id>/<{_CHANGES}:verb>", "change", mine.change),
         ("POST", f"/mine/<booking_id>/<{_CHANGES}:verb>/check", "check-change", mine.check),
+        ("GET", "/mine/<booking_id>/instead", "instead", mine.instead),
         ("POST", "/mine/<booking_id>/release", "release", mine.release),
         ("POST", "/mine/<booking_id>/cancel", "cancel", mine.cancel),
         ("GET", "/now", "now", live.now),
         ("GET", "/why", "ask", live.ask),
         ("GET", "/why/<namespace>/<name>", "why", live.why),
+        ("GET", KEPT, "kept", KeptPage(parts, frame).show),
         ("GET", "/whoami", "whoami", WhoamiPage(parts, frame).show),
         ("GET", "/admin", "maintenance", admin.maintenance),
         ("POST", "/admin", "block", admin.block),

@@ -13,7 +13,8 @@ from flask import Response, request
 
 from booking import durations, wording
 from booking.capacity import Capacity
-from booking.errors import RefusedError
+from booking.cluster_status import ModelNow
+from booking.errors import ClusterError, RefusedError
 from booking.evaluation.evaluate import Decision
 from booking.records import BookingRequest, Slot, SlotRequest
 from booking.service.overview import Overview
@@ -36,6 +37,7 @@ from booking.web.pages.interfaces import PageParts
 from booking.web.pages.layout import PageLayout, Visit, is_fragment
 from booking.web.pages.load_segments import free_at
 from booking.web.pages.model_detail import inside_of
+from booking.web.pages.own_limits import limits_text
 from booking.web.pages.site_clock import BadTimeError
 from booking.web.problems import UNKNOWN, ProblemError
 from cluster import names
@@ -67,6 +69,8 @@ class Form:
     models: tuple[Choice, ...]
     answer: Answer | None
     errors: dict[str, list[str]]
+    limits: str
+    """The user's own limits on the model, in words."""
     once: str = field(default_factory=new_token)
     """The form's key: submitted twice, by a second click, it books once."""
 
@@ -92,7 +96,7 @@ class BookingPages:
             return _see_other(f"/?{request.query_string.decode('ascii', 'replace')}")
         visit = self._frame.visit()
         texts = texts_of(request.args)
-        form = self._form(texts, self._answer(visit, texts), self._choices(visit))
+        form = self._form(visit, texts, self._answer(visit, texts), self._choices(visit))
         return self._frame.page("book.html", visit, form=form)
 
     def inside(self) -> Response:
@@ -111,7 +115,7 @@ class BookingPages:
         texts = texts_of(request.form)
         answer = self._answer(visit, texts)
         if is_fragment():
-            form = Form(texts, (), answer, dict(answer.errors))
+            form = self._form(visit, texts, answer, ())
             return self._frame.page("checked.html", visit, form=form)
         return self._page(visit, texts, answer)
 
@@ -146,19 +150,21 @@ class BookingPages:
         range_ = _range(visit)
         overview = None if problem else self._overview(visit, range_)
         opened = names.model_label(request.args.get("open", "")) or None
-        table = table_of(overview, range_, opened=opened, problem=problem)
+        models = () if problem else self._models()
+        table = table_of(overview, range_, opened=opened, problem=problem, models=models)
         if range_.axis.shows(visit.clock.now):
             choices = [Choice(row.label, row.title, row.free, row.capacity) for row in table.rows]
         else:
             choices = self._choices(visit)
-        form = self._form(texts, answer, choices)
+        form = self._form(visit, texts, answer, choices)
         return self._frame.page("availability.html", visit, status=status, table=table, form=form)
 
-    def _form(self, texts: Texts, answer: Answer | None, choices: Sequence[Choice]) -> Form:
+    def _form(self, visit: Visit, texts: Texts, answer: Answer | None, choices: Sequence[Choice]) -> Form:
         """The form; a fresh one selects the model with the most free GPUs."""
         if choices and not texts.model:
             texts = replace(texts, model=max(choices, key=lambda choice: choice.free).label)
-        return Form(texts, tuple(choices), answer, dict(answer.errors) if answer else {})
+        limits = limits_text(self._parts.bookings.limits(visit.who, model=texts.model or None))
+        return Form(texts, tuple(choices), answer, dict(answer.errors) if answer else {}, limits)
 
     def _choices(self, visit: Visit) -> list[Choice]:
         """The models to choose from, with their free GPUs now; none while that is not known."""
@@ -170,6 +176,12 @@ class BookingPages:
             Choice(model, model_title(model), free_at(overview, model, now), overview.capacity.total(model))
             for model in overview.capacity.models
         ]
+
+    def _models(self) -> Sequence[ModelNow]:
+        try:
+            return self._parts.live.models()
+        except ClusterError:
+            return ()
 
     def _overview(self, visit: Visit, range_: CalendarRange) -> Overview:
         return self._parts.bookings.overview(visit.who, range_.axis.start, range_.axis.end)
@@ -208,12 +220,12 @@ class BookingPages:
             user=form_request.user or "",
         )
         answer = refused(decision.violations, visit.clock, buttons)
-        start = decision.earliest_start
-        if any(slot.start == start for slot in slots):
+        if buttons:
             return answer
-        later = later_of(start, visit.clock)
-        has_no_result = decision.is_searched and not buttons
-        return replace(answer, later=nothing_now(later) if has_no_result else later)
+        start = decision.earliest_start
+        is_said = start is not None and visit.clock.moment(start) in answer.message
+        later = "" if is_said else later_of(start, visit.clock)
+        return replace(answer, later=nothing_now(later, can_wait=is_said) if decision.is_searched else later)
 
     def _earliest(
         self, visit: Visit, form_request: FormRequest, booking_request: BookingRequest, decision: Decision

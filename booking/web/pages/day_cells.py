@@ -42,7 +42,7 @@ def cells_of(found: Sequence[Step], range_: CalendarRange, model: str) -> tuple[
 def _cell(day: Day, begin: datetime, clock: SiteClock, query: str, *, capacity: int) -> Cell:
     start = "" if day.start <= clock.now else clock.field(day.start)
     name = clock.day(begin)
-    free = f"{day.free} of {capacity} free all day"
+    free = f"{day.free} of {capacity} bookable all day"
     if day.most > day.free:
         free += f", {day.most} from {clock.moment(day.start)}"
     return Cell(

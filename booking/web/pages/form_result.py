@@ -14,8 +14,8 @@ from booking.web.pages.booking_form import filled
 from booking.web.pages.site_clock import SiteClock
 
 Verdict = Literal["good", "bad", "plain"]
-_BUTTONS: Final = 6
-"""The three earliest slots, and three alternatives."""
+_BUTTONS: Final = 4
+"""The three earliest slots, and an alternative."""
 UNWRITTEN: Final = (
     "is stored, but not written to the cluster yet: the Kubernetes API server does not answer in time."
     " Until it does, it is not guaranteed."
@@ -144,22 +144,41 @@ def accepted(decision: Decision, clock: SiteClock, warnings: Iterable[str] = ())
 
 
 def refused(violations: Sequence[Violation], clock: SiteClock, slots: tuple[Filler, ...] = ()) -> Answer:
-    """The answer that the request cannot be booked, and why."""
+    """The answer that the request cannot be booked, and why: in a sentence, or next to the wrong fields."""
     errors: dict[str, list[str]] = {}
     rest: list[str] = []
-    for violation in violations:
+    for violation in decisive(violations):
         about = FIELD_OF.get(violation.rule)
         if about:
             errors.setdefault(about, []).append(clock.localized(violation.message))
         else:
             rest.append(clock.localized(violation.message))
-    return Answer("bad", "This cannot be booked as it is.", tuple(rest), slots, errors)
+    message, *more = rest or ["This cannot be booked as it is."]
+    return Answer("bad", message, tuple(more), slots, errors)
 
 
-def nothing_now(later: str) -> str:
-    """The message that no other request would be accepted; ``later`` adds when this one would be."""
+def decisive(violations: Sequence[Violation]) -> tuple[Violation, ...]:
+    """Those that a user must know: of all rules that waiting satisfies only the one that takes longest."""
+    starts = {
+        each.rule: each.earliest_start
+        for each in violations
+        if each.earliest_start is not None and each.rule not in FIELD_OF
+    }
+    last = max(starts, key=starts.__getitem__, default=None)
+    return tuple(each for each in violations if each.rule not in starts or each.rule == last)
+
+
+def nothing_now(later: str, *, can_wait: bool = False) -> str:
+    """The message that no other request would be accepted.
+
+    Args:
+        later: when this one would be; empty if that is not known.
+        can_wait: whether it is said already when this one would be.
+    """
     message = "Nothing like it would be accepted now"
-    return f"{message}. {later}" if later else f"{message}, at no other time either."
+    if later:
+        return f"{message}. {later}"
+    return f"{message}." if can_wait else f"{message}, at no other time either."
 
 
 def later_of(earliest_start: datetime | None, clock: SiteClock) -> str:

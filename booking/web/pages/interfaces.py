@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Protocol
+from typing import Any, Protocol
 
 from booking.evaluation.alternatives import Alternative
 from booking.evaluation.evaluate import Decision
@@ -20,6 +20,7 @@ from booking.web.interfaces import Bookings as Administration
 from booking.web.interfaces import Live
 from booking.web.mirror_barrier import MirrorBarrier
 from booking.web.pages.csrf import CsrfProtection
+from booking.web.pages.kept_form import KeptForms
 from booking.web.request_guard import RequestGuard
 from cluster.process.clock import Clock
 from cluster.process.probes import Check
@@ -69,6 +70,10 @@ class Bookings(Protocol):
         """The alternatives to a booking that cannot be kept."""
         ...
 
+    def limits(self, who: Principal, *, model: str | None = None) -> Mapping[str, Any]:
+        """The caller's limits; lengths are ISO 8601."""
+        ...
+
     def known_names(self, who: Principal) -> KnownNames:
         """The names by which the caller is known."""
         ...
@@ -114,6 +119,8 @@ class PageParts:
     """Why the present policy file is not in force."""
     guard: RequestGuard
     csrf: CsrfProtection
+    kept: KeptForms | None = None
+    """Keeps forms across signing in; None: nobody signs in here."""
     guarantee: MirrorBarrier
     unknown_capacity: Check
     """Why the number of GPUs is not known now."""

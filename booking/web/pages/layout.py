@@ -10,10 +10,12 @@ from werkzeug.exceptions import HTTPException
 
 from booking.principals import Principal
 from booking.web.pages.assets import Assets
+from booking.web.pages.csrf import FIELD
 from booking.web.pages.interfaces import PageParts
+from booking.web.pages.kept_form import KeptForm
 from booking.web.pages.site_clock import SiteClock
 from booking.web.problems import CONTENT_TYPE, NO_TOKEN, Kind, ProblemError, answered, problem_of
-from booking.web.signing_in import HOME, login_for
+from booking.web.signing_in import HOME, KEPT, login_for
 
 PLACES: Final[tuple[tuple[str, str], ...]] = (
     ("/", "Availability"),
@@ -47,6 +49,14 @@ class Visit:
     csrf: str
 
 
+class _StaleFormError(Exception):
+    """A form of ours without the token of the present session."""
+
+    def __init__(self, visit: Visit) -> None:
+        super().__init__("The form was too old.")
+        self.visit = visit
+
+
 class PageLayout:
     """Authenticates users, and renders templates with the common frame."""
 
@@ -61,10 +71,20 @@ class PageLayout:
             ProblemError: no user is signed in, or the form came from elsewhere.
         """
         who = self._parts.guard.enter(request)
-        if request.method == "POST":
-            self._parts.csrf.demand(who, request)
         clock = SiteClock(self._parts.zone(), self._parts.clock.now())
-        return Visit(who, clock, self._parts.csrf.token(who, request))
+        visit = Visit(who, clock, self._parts.csrf.token(who, request))
+        if request.method == "POST":
+            self._demand(visit)
+        return visit
+
+    def _demand(self, visit: Visit) -> None:
+        try:
+            self._parts.csrf.demand(visit.who, request)
+        except ProblemError as error:
+            # Of a session's user it is known that one of our own pages sent the form.
+            if is_fragment() or "Authorization" in request.headers:
+                raise
+            raise _StaleFormError(visit) from error
 
     def page(
         self, template: str, visit: Visit, *, status: HTTPStatus = HTTPStatus.OK, **values: Any
@@ -93,13 +113,18 @@ class PageLayout:
 
     def problem(self, error: Exception) -> Response:
         """Any failure as a page; for htmx as a message in place of the answer."""
+        if isinstance(error, _StaleFormError):
+            return self._once_more(error.visit)
         problem = problem_of(error)
         if problem.kind is NO_TOKEN and "Authorization" not in request.headers:
+            here = request.full_path.rstrip("?")
             if is_fragment():
                 # htmx would insert the login page into this one.
-                return Response(headers={"HX-Redirect": login_for(HOME)})
+                answer = Response()
+                then = here if request.method == "GET" else KEPT if self._keep(answer) else self._origin()
+                answer.headers["HX-Redirect"] = login_for(then)
+                return answer
             if request.method == "GET":
-                here = request.full_path.rstrip("?")
                 return Response(status=HTTPStatus.FOUND, headers={"Location": login_for(here)})
             return self._signed_out(problem)
         text = render_template(
@@ -116,21 +141,37 @@ class PageLayout:
         )
 
     def _signed_out(self, problem: ProblemError) -> Response:
-        """The answer to a form after the session has ended: the form cannot be kept across the login."""
-        place = _place(request.path)
-        text = render_template(
-            "problem.html",
-            title="You are not signed in any more",
-            message="Your session has ended, and nothing was changed. Sign in, and send the form again.",
-            login=login_for(place if place in dict(PLACES + ADMINISTRATION) else HOME),
-            asset=self._assets.address,
-        )
-        return Response(
-            text,
+        """The answer to a form after the session has ended: it is kept until its user is back."""
+        answer = Response(
             status=problem.kind.status,
             headers=dict(problem.headers),
             content_type="text/html; charset=utf-8",
         )
+        is_kept = self._keep(answer)
+        what = "the form is kept and sent then." if is_kept else "and send the form again."
+        text = render_template(
+            "problem.html",
+            title="You are not signed in any more",
+            message=f"Your session has ended, and nothing was changed. Sign in, {what}",
+            login=login_for(KEPT if is_kept else self._origin()),
+            asset=self._assets.address,
+        )
+        answer.set_data(text)
+        return answer
+
+    def _keep(self, answer: Response) -> bool:
+        return self._parts.kept is not None and self._parts.kept.keep(answer, request)
+
+    def _origin(self) -> str:
+        """The page that a form in this request is from."""
+        place = _place(request.path)
+        return place if place in dict(PLACES + ADMINISTRATION) else HOME
+
+    def _once_more(self, visit: Visit) -> Response:
+        """The answer to a form from before its user signed in again: it takes one press to send it anew."""
+        fields = tuple((name, text) for name, text in request.form.items(multi=True) if name != FIELD)
+        form = KeptForm(request.full_path.rstrip("?"), fields, visit.who.user)
+        return self.page("kept.html", visit, status=HTTPStatus.FORBIDDEN, form=form, sends=False)
 
 
 def page_mark() -> str | None:

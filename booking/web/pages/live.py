@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from urllib.parse import quote
 
-from flask import Response, request
+from flask import Response, render_template, request
 
 from booking.errors import ClusterError, UnknownPodError
 from booking.web.pages.interfaces import PageParts
 from booking.web.pages.layout import PageLayout, Visit, is_fragment
-from booking.web.pages.now_view import now_overview
+from booking.web.pages.now_filter import NowFilter
+from booking.web.pages.now_view import STANDINGS, NowOverview, now_overview
+from booking.web.pages.page_versions import PageVersions, Section
 
 
 class LivePages:
@@ -18,18 +20,48 @@ class LivePages:
     def __init__(self, parts: PageParts, frame: PageLayout) -> None:
         self._parts = parts
         self._frame = frame
+        self._versions = PageVersions()
 
     def now(self) -> Response:
-        """``GET /now``; htmx requests it repeatedly, and gets the parts that change."""
+        """``GET /now``; htmx requests it repeatedly, and gets the sections that have changed."""
         visit = self._frame.visit()
-        template = "nodes.html" if is_fragment() else "now.html"
+        wanted = NowFilter.of(request.args)
+        sections, overview = self._sections(visit, wanted)
+        known = request.args.get("version", "") if is_fragment() else ""
+        update = self._versions.update(sections, known)
+        if update.version == known:
+            # 304 would need no-cache for answers that must not be kept on the disk of a shared computer.
+            return Response(status=HTTPStatus.NO_CONTENT)
+        return self._frame.page(
+            "now_sections.html" if is_fragment() else "now.html",
+            visit,
+            sections=sections if update.changed is None else update.changed,
+            is_whole=update.changed is None,
+            version=update.version,
+            wanted=wanted,
+            overview=overview,
+            standings=STANDINGS,
+        )
+
+    def _sections(self, visit: Visit, wanted: NowFilter) -> tuple[list[Section], NowOverview | None]:
+        """The contents of the page in the order in which they are shown."""
         try:
             now = self._parts.live.now(visit.who)
         except ClusterError as error:
-            return self._frame.page(template, visit, overview=None, trouble=str(error))
+            return [Section("now-trouble", render_template("now_trouble.html", trouble=str(error)))], None
         blocks = self._parts.administration.blocks(visit.who)
-        overview = now_overview(now, blocks, visit.clock, visit.who.user)
-        return self._frame.page(template, visit, overview=overview, trouble="")
+        overview = now_overview(now, blocks, visit.clock, visit.who.user, wanted=wanted)
+
+        def section(place: str, template: str, **values: object) -> Section:
+            return Section(f"now-{place}", render_template(template, overview=overview, **values))
+
+        return [
+            section("models", "now_models.html", wanted=wanted),
+            *(section(f"map-{n}", "now_map.html", group=group) for n, group in enumerate(overview.map)),
+            section("turn", "now_turn.html", wanted=wanted),
+            *(section(f"node-{n}", "now_node.html", node=node, n=n) for n, node in enumerate(overview.nodes)),
+            section("next", "now_next.html"),
+        ], overview
 
     def ask(self) -> Response:
         """``GET /why``: asks which pod; the form leads to that pod's address."""

@@ -57,9 +57,9 @@ def summary(title: str, found: Sequence[Step], clock: SiteClock) -> str:
     ahead = [step for step in found if step.end > clock.now]
     least, most = min(ahead, key=_FREE), max(ahead, key=_FREE)
     if least.free == most.free:
-        return f"{title}: {least.free} of {least.capacity} free all the time."
+        return f"{title}: {least.free} of {least.capacity} bookable all the time."
     return (
-        f"{title}: {ahead[0].free} of {ahead[0].capacity} free at first,"
+        f"{title}: {ahead[0].free} of {ahead[0].capacity} bookable at first,"
         f" least {least.free} from {clock.moment(max(least.start, clock.now))},"
         f" most {most.free} from {clock.moment(max(most.start, clock.now))}."
     )

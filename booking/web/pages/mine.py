@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Final, Literal
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from flask import Response, request
 from msgspec import UNSET
@@ -17,7 +17,7 @@ from booking.records import Change, Record
 from booking.store_records import Filters
 from booking.web.pages.booking_form import NO_COUNT, whole
 from booking.web.pages.cards import Act, Card, card_of, past_of
-from booking.web.pages.form_result import UNWRITTEN, Answer, accepted, gpus, later_of
+from booking.web.pages.form_result import UNWRITTEN, Answer, accepted, decisive, gpus, later_of
 from booking.web.pages.interfaces import PageParts
 from booking.web.pages.layout import PageLayout, Visit, is_fragment, page_mark, same_page
 from booking.web.pages.risks import Risk, alternative_texts, risk_of, taken
@@ -25,6 +25,8 @@ from booking.web.pages.site_clock import BadTimeError
 from cluster import names
 
 ChangeVerb = Literal["length", "move", "resize", "take"]
+_INSTEAD: Final = "instead"
+"""Query parameter: the booking at risk for which alternatives are shown."""
 _PAGE: Final = 50
 _MOST: Final = 200
 """Running and planned bookings of a page; rules allow a handful."""
@@ -53,7 +55,21 @@ class MinePages:
         visit = self._frame.visit()
         if request.args.get("past"):
             return self._past(visit)
-        return self._page(visit, notice=self._notice(visit))
+        return self._page(visit, notice=self._notice(visit), searched=request.args.get(_INSTEAD, ""))
+
+    def instead(self, booking_id: str) -> Response:
+        """``GET /mine/ID/instead``: what could be had instead of a booking at risk. The search is slow."""
+        if not is_fragment():
+            query = urlencode({_INSTEAD: booking_id})
+            return Response(
+                status=HTTPStatus.SEE_OTHER, headers={"Location": f"/mine?{query}#{quote(booking_id)}"}
+            )
+        visit = self._frame.visit()
+        record = self._parts.bookings.show(visit.who, booking_id)
+        risk = self._risks(visit, [record], searched=booking_id).get(booking_id)
+        return self._frame.page(
+            "instead.html", visit, id=booking_id, version=record.version, instead=risk and risk.instead
+        )
 
     def check(self, booking_id: str, verb: ChangeVerb) -> Response:
         """``POST /mine/ID/VERB/check``: the answer that a change would get."""
@@ -158,6 +174,7 @@ class MinePages:
         at: tuple[str, str, Answer] | None = None,
         notice: Notice | None = None,
         status: HTTPStatus = HTTPStatus.OK,
+        searched: str = "",
     ) -> Response:
         page = self._parts.bookings.list(
             visit.who,
@@ -166,7 +183,7 @@ class MinePages:
             limit=_MOST,
         )
         pods = self._parts.pods_of()
-        risks = self._risks(visit, page.entries)
+        risks = self._risks(visit, page.entries, searched=searched)
         cards = [self._card(visit, record, pods, risks=risks, at=at) for record in page.entries]
         if at and not any(act.answer for card in cards for act in card.acts):
             # Its card has disappeared, or changed, since the form was shown.
@@ -176,14 +193,22 @@ class MinePages:
             "mine.html", visit, status=status, cards=cards, following=following, notice=notice, past=False
         )
 
-    def _risks(self, visit: Visit, records: Sequence[Record]) -> Mapping[str, Risk]:
-        """Id -> why, of the bookings that cannot be kept; empty while the capacity is not known."""
+    def _risks(self, visit: Visit, records: Sequence[Record], *, searched: str) -> Mapping[str, Risk]:
+        """Id -> why, of the bookings that cannot be kept; empty while the capacity is not known.
+
+        Alternatives are searched for one of them only.
+        """
         if self._parts.unknown_capacity():
             return {}
         found = self._parts.bookings.at_risk(records)
         blocks = self._parts.bookings.blocks(visit.who) if found else ()
         return {
-            each.id: risk_of(each, blocks, self._parts.bookings.alternatives(visit.who, each.id), visit.clock)
+            each.id: risk_of(
+                each,
+                blocks,
+                self._parts.bookings.alternatives(visit.who, each.id) if each.id == searched else None,
+                visit.clock,
+            )
             for each in records
             if each.id in found
         }
@@ -274,13 +299,14 @@ def _possible(decision: Decision, visit: Visit, of_pods: str) -> Answer:
 def _impossible(decision: Decision, visit: Visit) -> Answer:
     """The answer that the change is impossible; all messages go next to the only field."""
     instead = "; ".join(alternative_texts(decision.alternatives, visit.clock))
+    message, *more = (visit.clock.localized(each.message) for each in decisive(decision.violations))
+    start = decision.earliest_start
+    is_said = bool(instead) or (start is not None and visit.clock.moment(start) in message)
     return Answer(
         "bad",
-        f"This change is not possible; it could become: {instead}."
-        if instead
-        else "This change is not possible.",
-        tuple(visit.clock.localized(violation.message) for violation in decision.violations),
-        later=later_of(decision.earliest_start, visit.clock),
+        f"{message} It could become: {instead}." if instead else message,
+        tuple(more),
+        later="" if is_said else later_of(start, visit.clock),
     )
 
 

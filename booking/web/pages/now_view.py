@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
+
+import msgspec
 
 from booking import wording
 from booking.cluster_status import (
@@ -12,24 +14,35 @@ from booking.cluster_status import (
     DeviceState,
     HolderClass,
     HolderNow,
+    ModelNow,
     NextNow,
     NodeNow,
     Now,
     SquatterNow,
+    Standing,
 )
 from booking.store_records import Block
 from booking.web.pages.form_result import blocked_gpus, model_title
+from booking.web.pages.now_filter import CARDS, NowFilter
 from booking.web.pages.site_clock import SiteClock
 
 WORDS: Final[Mapping[DeviceState, str]] = {
-    "booked": "booked",
-    "opportunistic": "not booked",
-    "held": "kept",
-    "free": "free",
+    "booked": "in use",
+    "opportunistic": "lent",
+    "held": "in use: kept",
+    "free": "in maintenance",
     "unhealthy": "unhealthy",
     "partitioned": "partitioned",
 }
-"""State -> word for people, in the order in which states are counted."""
+"""State -> word for people, where the state alone says it: one that nobody holds is free only in maintenance.
+"""
+STANDINGS: Final[Mapping[Standing, str]] = {
+    "bookable": "bookable",
+    "lent": "lent",
+    "idle_though_booked": "idle though booked",
+    "in_use": "in use",
+}
+"""The words of docs/vocabulary.md, in the order in which they are counted."""
 CLASSES: Final[Mapping[HolderClass, str]] = {
     "booked": "booked",
     "protected": "protected",
@@ -38,6 +51,8 @@ CLASSES: Final[Mapping[HolderClass, str]] = {
     "opportunistic": "not booked",
 }
 """The right by which a pod holds a GPU that no booking covers -> word for people."""
+_GROUP: Final = 20
+"""Nodes of the map that are sent together when one has changed."""
 _AWAY: Final = "away"
 _AWAY_WORD: Final = "out of reach"
 _GIB: Final = 1024
@@ -54,6 +69,7 @@ class Tile:
     uuid: str
     model: str
     state: str
+    """Its standing; of one without, its state or ``away``."""
     word: str
     why: str
     holders: tuple["Holder", ...]
@@ -96,8 +112,8 @@ class NodeCard:
     state: str
     why: str
     models: str
-    free: int
-    count: int
+    standings: str
+    """How many of its devices stand in which way."""
     tiles: tuple[Tile, ...]
     maintenance: tuple[str, ...]
 
@@ -126,25 +142,113 @@ class Queue:
 
 
 @dataclass(frozen=True)
+class MapNode:
+    """A node in the map of all nodes: a link to its card, and a square for each device."""
+
+    name: str
+    address: str
+    is_ready: bool
+    squares: tuple[str, ...]
+    """The state of each device, as of its tile."""
+    text: str
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """How the devices of a model stand."""
+
+    title: str
+    label: str
+    address: str
+    counts: ModelNow
+
+
+@dataclass(frozen=True)
 class NowOverview:
     """Everything that the page *Now* shows."""
 
     counts: tuple[tuple[str, str, int], ...]
-    """(state, its word, number of devices in it)."""
+    """(state, its word, number of devices in it), of all devices."""
+    models: tuple[ModelRow, ...]
+    map: tuple[tuple[MapNode, ...], ...]
+    """All nodes that the filter leaves, in groups; empty where all have a card."""
     nodes: tuple[NodeCard, ...]
+    """Those of this page."""
+    shown: str
+    earlier: str | None
+    later: str | None
     queues: tuple[Queue, ...]
 
 
-def now_overview(now: Now, blocks: Sequence[Block], clock: SiteClock, user: str) -> NowOverview:
+def now_overview(
+    now: Now, blocks: Sequence[Block], clock: SiteClock, user: str, *, wanted: NowFilter | None = None
+) -> NowOverview:
     """The cluster at one instant, as the page shows it to a user."""
-    nodes = tuple(_card(node, blocks, clock, user) for node in now.nodes)
-    totals = Counter(tile.state for node in nodes for tile in node.tiles)
-    words: dict[str, str] = dict(WORDS.items()) | {_AWAY: _AWAY_WORD}
+    wanted = wanted or NowFilter()
+    some = [node for node in now.nodes if wanted.shows(node, user)]
+    page = min(wanted.page, max(0, len(some) - 1) // CARDS)
+    first, after = page * CARDS, page * CARDS + CARDS
+    cards = tuple(_card(_left(node, wanted, user), blocks, clock, user) for node in some[first:after])
+    at = [_map_node(_left(node, wanted, user), wanted) for node in some] if len(some) > CARDS else []
     return NowOverview(
-        counts=tuple((state, word, totals[state]) for state, word in words.items() if totals[state]),
-        nodes=nodes,
+        counts=tuple(_counts(now)),
+        models=tuple(
+            ModelRow(model_title(one.model), one.model, replace(wanted, model=one.model, page=0).address, one)
+            for one in now.models
+        ),
+        map=tuple(tuple(at[begin : begin + _GROUP]) for begin in range(0, len(at), _GROUP)),
+        nodes=cards,
+        shown=f"Nodes {first + 1} to {min(after, len(some))} of {len(some)}" if at else "",
+        earlier=replace(wanted, page=page - 1).address if page else None,
+        later=replace(wanted, page=page + 1).address if after < len(some) else None,
         queues=tuple(_queues(now.next, user)),
     )
+
+
+def _left(node: NodeNow, wanted: NowFilter, user: str) -> NodeNow:
+    return msgspec.structs.replace(node, devices=wanted.devices(node, user))
+
+
+def _counts(now: Now) -> Iterator[tuple[str, str, int]]:
+    """The words of docs/vocabulary.md, as the models have them; then what has none of them."""
+    for standing, word in STANDINGS.items():
+        numbers = [getattr(model, standing) for model in now.models]
+        if numbers and None not in numbers:
+            yield standing, word, sum(numbers)
+    rest = Counter(
+        _state(device, is_away=node.state != "ready")
+        for node in now.nodes
+        for device in node.devices
+        if device.standing is None
+    )
+    for state, word in (*WORDS.items(), (_AWAY, _AWAY_WORD)):
+        if rest[state]:
+            yield state, word, rest[state]
+
+
+def _map_node(node: NodeNow, wanted: NowFilter) -> MapNode:
+    is_away = node.state != "ready"
+    return MapNode(
+        name=node.node,
+        address=f"{replace(wanted, node=node.node, page=0).address}#nodes",
+        is_ready=not is_away,
+        squares=tuple(_state(device, is_away=is_away) for device in node.devices),
+        text=_standings(node),
+    )
+
+
+def _standings(node: NodeNow) -> str:
+    """``3 lent, 5 in use``."""
+    is_away = node.state != "ready"
+    words: dict[str, str] = dict(WORDS.items()) | dict(STANDINGS.items()) | {_AWAY: _AWAY_WORD}
+    found = Counter(_state(device, is_away=is_away) for device in node.devices)
+    return ", ".join(f"{found[state]} {word}" for state, word in words.items() if found[state])
+
+
+def _state(device: DeviceNow, *, is_away: bool) -> str:
+    if device.standing:
+        return device.standing
+    return _AWAY if is_away and device.state == "free" else device.state
 
 
 def _card(node: NodeNow, blocks: Sequence[Block], clock: SiteClock, user: str) -> NodeCard:
@@ -156,8 +260,7 @@ def _card(node: NodeNow, blocks: Sequence[Block], clock: SiteClock, user: str) -
         state=node.state,
         why=node.why or "",
         models=wording.listed(f"{count} \N{MULTIPLICATION SIGN} {model}" for model, count in models.items()),
-        free=sum(tile.state == "free" for tile in tiles),
-        count=len(whole),
+        standings=_standings(node),
         tiles=tiles,
         maintenance=tuple(_block(block, clock) for block in blocks if block.node == node.node),
     )
@@ -165,13 +268,13 @@ def _card(node: NodeNow, blocks: Sequence[Block], clock: SiteClock, user: str) -
 
 def _tile(device: DeviceNow, clock: SiteClock, user: str, *, is_away: bool) -> Tile:
     """A device; a free one is shown as unavailable if its node's agent does not respond."""
-    is_lost = is_away and device.state == "free"
+    state = _state(device, is_away=is_away)
     return Tile(
         index=device.index,
         uuid=device.uuid,
         model=model_title(device.model),
-        state=_AWAY if is_lost else device.state,
-        word=_AWAY_WORD if is_lost else _word(device),
+        state=state,
+        word=_AWAY_WORD if state == _AWAY else _word(device),
         why=clock.localized(device.why or ""),
         holders=tuple(_holder(pod, clock) for pod in device.pods),
         is_mine=any(pod.user == user for pod in device.pods),
@@ -181,11 +284,13 @@ def _tile(device: DeviceNow, clock: SiteClock, user: str, *, is_away: bool) -> T
 
 
 def _word(device: DeviceNow) -> str:
-    """A device's state in words; if pods hold it without a booking, the right by which they do."""
-    if device.state != "opportunistic":
-        return WORDS[device.state]
+    """How a device stands; if a pod holds it, with the right by which it does."""
+    if device.standing in {None, "bookable", "idle_though_booked"} or device.state == "held":
+        return (
+            STANDINGS[device.standing] if device.standing and device.state == "free" else WORDS[device.state]
+        )
     rights = dict.fromkeys(CLASSES[pod.holder_class] for pod in device.pods)
-    return wording.listed(rights) or WORDS[device.state]
+    return f"{STANDINGS[device.standing]}: {wording.listed(rights)}" if device.standing else ""
 
 
 def _load(device: DeviceNow) -> Load | None:

@@ -31,25 +31,37 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Risk:
-    """Everything shown about a booking at risk."""
+class Instead:
+    """What could be had instead of a booking at risk."""
 
-    message: str
     offers: tuple[Offer, ...]
     others: tuple[str, ...]
     """Alternatives that require cancelling it first: a change cannot change the model."""
 
 
+@dataclass(frozen=True)
+class Risk:
+    """Everything shown about a booking at risk."""
+
+    message: str
+    instead: Instead | None
+    """None while it has not been searched."""
+
+
 def risk_of(
-    record: Record, blocks: Iterable[Block], instead: Sequence[Alternative], clock: SiteClock
+    record: Record, blocks: Iterable[Block], instead: Sequence[Alternative] | None, clock: SiteClock
 ) -> Risk:
-    """Why a booking cannot be kept at present, and what would be accepted in its place."""
+    """Why a booking cannot be kept at present; where it was searched, what would be accepted in its place."""
+    message = f"{_cause(record, blocks, clock)} {_STAYS}"
+    return Risk(message, None if instead is None else _instead(record, instead, clock))
+
+
+def _instead(record: Record, instead: Sequence[Alternative], clock: SiteClock) -> Instead:
     is_running = record.state(clock.now) == "active"
     mine = [each for each in instead if _becomes(record, each, clock, is_running=is_running)]
     # A running one is released, not cancelled, and a user who has released waits before booking again.
     rest = [] if is_running else [each for each in instead if each not in mine]
-    return Risk(
-        f"{_cause(record, blocks, clock)} {_STAYS}",
+    return Instead(
         tuple(_offer(each, clock, is_running=is_running) for each in mine),
         tuple(alternative_texts(rest, clock)),
     )

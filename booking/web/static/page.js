@@ -100,6 +100,9 @@
     form.querySelector("#start").focus({ preventScroll: true });
   });
 
+  // A form that was kept while its user signed in again.
+  document.querySelectorAll("form[data-send]").forEach((form) => { form.requestSubmit(); });
+
   document.querySelectorAll(".cells.days").forEach(stopOnce);
   if (document.querySelector("time[data-countdown]")) setInterval(countDown, 15000);
 }

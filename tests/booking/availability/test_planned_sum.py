@@ -36,19 +36,9 @@ def test_a_booking_takes_its_devices_from_its_start_until_just_before_its_end(
 @pytest.mark.parametrize(
     ("count", "buffer", "free", "message"),
     [
-        (4, 0, 3, " 3 can be had all the time from {} to {}, and 4 are asked for."),
-        (
-            3,
-            1,
-            2,
-            ", 1 of them to be left free, 2 can be had all the time from {} to {}, and 3 are asked for.",
-        ),
-        (
-            1,
-            9,
-            0,
-            ", 9 of them to be left free, 0 can be had all the time from {} to {}, and 1 is asked for.",
-        ),
+        (4, 0, 3, " can be had all the time from {} to {}, and 4 are asked for."),
+        (3, 1, 2, " (with 1 to be left free) can be had all the time from {} to {}, and 3 are asked for."),
+        (1, 9, 0, " (with 9 to be left free) can be had all the time from {} to {}, and 1 is asked for."),
     ],
 )
 def test_a_shortage_reports_the_total_and_the_free_gpus_and_never_fewer_than_zero(
@@ -60,7 +50,7 @@ def test_a_shortage_reports_the_total_and_the_free_gpus_and_never_fewer_than_zer
     assert short is not None
     assert short.free == free
     span = message.format("2026-03-02 10:00 UTC", "2026-03-02 11:00 UTC")
-    assert short.message == f"Of the 4 GPUs of model {A100}{span}"
+    assert short.message == f"{free} of the 4 GPUs of model {A100}{span}"
 
 
 def test_a_shortage_counts_only_devices_that_take_no_planned_node() -> None:

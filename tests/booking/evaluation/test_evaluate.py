@@ -194,7 +194,7 @@ def test_a_full_calendar_reports_how_much_is_available_and_when() -> None:
     assert (violation.rule, violation.limit, violation.actual) == ("capacity", 1, 2)
     assert violation.earliest_start == decision.earliest_start == day(4)
     assert violation.message == (
-        f"Of the 6 GPUs of model {A100} 1 can be had all the time from 2026-03-02 09:00 UTC "
+        f"1 of the 6 GPUs of model {A100} can be had all the time from 2026-03-02 09:00 UTC "
         "to 2026-03-04 09:00 UTC, and 2 are asked for."
     )
 

@@ -192,6 +192,7 @@ class Served:
             visibility=lambda: self.visibility,
             unready_reason=lambda: self.unknown_capacity,
             resources=lambda: self.capacity.resources,
+            bookable=service.bookable,
         )
         self.parts = Parts(
             bookings=service,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from booking.eviction_settings import WARNINGS, EndAction, EvictionSettings
-from booking.reclaimer.ending.end_warnings import Warned, encode_warned, next_warning, warned_of
+from booking.reclaimer.ending.end_warnings import Warned, encode_warned, next_warning, timely, warned_of
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.kube.errors import Request, Unreachable
@@ -87,7 +87,7 @@ def test_a_warning_says_what_the_settings_will_do(action: EndAction, expected: s
     cluster.book(end=EPOCH + HOUR)
     cluster.create(a_pod("a").of("alice").asks(1), OWNED if owned else None)
     cluster.bind("a", 0)
-    settle(cluster)
+    go_to(cluster, 15 * MINUTE, end=EPOCH + HOUR)
     assert expected in warnings(cluster)[0]
 
 
@@ -106,6 +106,39 @@ def test_a_pod_that_starts_late_gets_only_the_nearest_warning(cluster: FakeClust
     assert [text.partition("UTC, ")[2][:23] for text in warnings(cluster, "late")] == [
         "in less than 15 minutes"
     ]
+
+
+def test_a_one_day_booking_is_announced_in_its_second_half_not_when_its_pod_starts() -> None:
+    cluster = FakeCluster()
+    cluster.add_node()
+    end = EPOCH + DAY
+    cluster.book(end=end)
+    cluster.waiting("a")
+    cluster.bind("a", 0)
+    counts = []
+    for before in (DAY - timedelta(seconds=2), HOUR + MINUTE, HOUR, 15 * MINUTE):
+        go_to(cluster, before, end=end)
+        counts.append(len(warnings(cluster)))
+    assert counts == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("ladder", "start", "since", "expected"),
+    [
+        ((DAY, HOUR), 0, 0, (HOUR,)),
+        ((DAY, HOUR), -1, 0, (HOUR,)),
+        ((DAY, HOUR), -1, -1, (DAY, HOUR)),
+        ((DAY,), 0, 0, (DAY / 2,)),
+        ((DAY, HOUR), -1, 0.99, (HOUR,)),
+        ((), 0, 0, ()),
+    ],
+    ids=["one day", "began late", "two days", "only a day before", "at the very end", "none"],
+)
+def test_no_warning_comes_in_the_first_half_of_a_pods_time_and_a_last_one_always(
+    ladder: tuple[timedelta, ...], start: float, since: float, expected: tuple[timedelta, ...]
+) -> None:
+    found = timely(ladder, start=EPOCH + start * DAY, since=EPOCH + since * DAY, end=EPOCH + DAY)
+    assert found == expected
 
 
 def test_a_restarted_process_repeats_no_warning(cluster: FakeCluster) -> None:

@@ -21,6 +21,7 @@ from werkzeug.test import TestResponse
 from booking.web.app import create_app
 from booking.web.login.cookies import Cookies
 from booking.web.login.id_tokens import IdTokens
+from booking.web.login.kept_forms import SessionForms
 from booking.web.login.oidc import Oidc
 from booking.web.login.provider import Provider
 from booking.web.login.session_auth import LoginContext, SessionAuth
@@ -127,7 +128,7 @@ class Entrance(Site):
             guard,
             audience="gpu-booking",
             blueprints=[
-                pages(self.page_parts(guard, SessionTokens(self.context))),
+                pages(self.page_parts(guard, SessionTokens(self.context), SessionForms(self.context))),
                 login_pages(self.context, guard, audience="gpu-booking", provider=self.provider),
             ],
         )

@@ -26,6 +26,7 @@ from booking.web.mirror_barrier import MirrorBarrier
 from booking.web.pages.blueprint import pages
 from booking.web.pages.csrf import CsrfProtection, UserTokens
 from booking.web.pages.interfaces import PageParts
+from booking.web.pages.kept_form import KeptForms
 from booking.web.rate_limits import RateLimits
 from booking.web.request_guard import RequestGuard
 from tests.booking.web.served import Served
@@ -84,7 +85,9 @@ class Site(Served):
         app.jinja_env.undefined = UndefinedFieldFails
         return app
 
-    def page_parts(self, guard: RequestGuard, csrf: CsrfProtection) -> PageParts:
+    def page_parts(
+        self, guard: RequestGuard, csrf: CsrfProtection, kept: KeptForms | None = None
+    ) -> PageParts:
         """The parts that the pages are built from."""
         return PageParts(
             bookings=self.service,
@@ -94,6 +97,7 @@ class Site(Served):
             policy_trouble=lambda: self.policy_trouble,
             guard=guard,
             csrf=csrf,
+            kept=kept,
             guarantee=MirrorBarrier(self.mirror, lambda: self.not_guaranteed_reason, self._unknown),
             unknown_capacity=self._unknown,
             zone=lambda: self.zone,

@@ -244,7 +244,7 @@ def test_pages_report_that_the_cluster_is_unknown(site: Site) -> None:
 def test_htmx_is_answered_with_the_nodes_only(site: Site) -> None:
     add_cluster(site)
     answer = site.see("/now", headers={"HX-Request": "true"}).text
-    assert answer.strip().startswith('<ul class="counts"')
+    assert answer.strip().startswith('<div id="now-models"')
     assert 'id="now"' in site.see("/now").text
     assert "<html" not in answer
 

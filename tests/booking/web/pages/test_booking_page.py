@@ -50,7 +50,7 @@ def test_an_administrator_books_for_another_user_by_that_users_rules(site: Site)
     assert (record.user, record.created_by) == ("carol", "bob")
 
     later = {"start": "2026-03-07T00:00"}
-    assert "This cannot be booked as it is" in page_text(
+    assert "the next one starts at least 14 days after it" in page_text(
         book(site, "/check", sender="bob", **{**fields, **later})
     )
     assert "Can be booked" in page_text(book(site, "/check", sender="bob", **later))
@@ -222,7 +222,7 @@ def test_bookings_of_others_are_shown_without_names(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, user="carol", count=2, node="node-a", namespace="secret-project")
     text = site.see(f"/?open={A100}").text
-    assert "6</strong> of 8 free now" in text
+    assert "6</strong> of 8 bookable now" in text
     assert "carol" not in text
     assert "secret-project" not in text
 
@@ -261,16 +261,16 @@ def test_the_weeks_can_be_paged_forward_and_back_to_today(site: Site) -> None:
 def test_a_model_without_healthy_gpus_is_shown_with_none(site: Site) -> None:
     site.capacity = type(site.capacity)({A6000: {"node-a": 0}})
     text = page_text(site.see(f"/?open={A6000}"))
-    assert "0 of 0 free now" in text
+    assert "0 of 0 bookable now" in text
 
 
 def test_later_weeks_name_the_day_for_which_they_show_the_free_gpus(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, count=4, node="node-a")
-    assert "4 of 8 free now" in page_text(site.see(f"/?open={A100}"))
+    assert "4 of 8 bookable now" in page_text(site.see(f"/?open={A100}"))
     text = page_text(site.see(f"/?from=2026-05-01&open={A100}"))
-    assert "8 of 8 free on Fri 1 May" in text
-    assert "free now" not in text
+    assert "8 of 8 bookable on Fri 1 May" in text
+    assert "bookable now" not in text
 
 
 def test_the_table_of_nodes_has_for_every_day_what_the_graphic_shows(site: Site) -> None:
@@ -361,10 +361,8 @@ def test_the_page_reports_when_nothing_would_be_accepted(site: Site) -> None:
     site.add(now + 5 * DAY, now + 6 * DAY, user="alice", node="node-a")
     form = {"csrf": token(site.see("/")), "model": A100}
     text = page_text(site.send("POST", "/check", data=form))
-    assert (
-        "Nothing like it would be accepted now. The earliest valid start for it is Sun 22 Mar 10:00,"
-        " if you ask for it then." in text
-    )
+    assert "Nothing like it would be accepted now." in text
+    assert text.count("Sun 22 Mar 10:00") == 1
     assert "Nothing like it" not in page_text(
         site.send(
             "POST",

@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from werkzeug.test import TestResponse
 
 from booking.capacity import Capacity
 from booking.records import Change, Record
@@ -39,10 +40,16 @@ def planned(site: Site) -> Record:
     return record
 
 
+def searched(site: Site) -> TestResponse:
+    """The page with the alternatives of the only booking, behind its link."""
+    (address,) = re.findall(r'href="(/mine\?instead=[^"]+)"', site.see("/mine").text)
+    return site.see(address)
+
+
 def forms(site: Site) -> list[dict[str, str]]:
     """The fields of every button that offers a replacement."""
     found = re.findall(
-        r'<form method="post" action="/mine/[^/]+/take">(.*?)</form>', site.see("/mine").text, re.DOTALL
+        r'<form method="post" action="/mine/[^/]+/take">(.*?)</form>', searched(site).text, re.DOTALL
     )
     return [dict(re.findall(r'name="(\w+)" value="([^"]*)"', form)) for form in found]
 
@@ -63,7 +70,7 @@ def test_an_offer_taken_by_another_user_is_refused_and_nothing_changes(site: Sit
     site.add(record.start, record.start + 30 * DAY, model=A6000, count=2, node="node-a")
     answer = site.send("POST", f"/mine/{record.id}/take", data=later)
     assert answer.status_code == 422
-    assert "not possible" in page_text(answer)
+    assert "can be had all the time" in page_text(answer)
     assert site.service.show(site.who("alice"), record.id) == record
 
 
@@ -84,13 +91,13 @@ def test_another_model_is_named_without_a_button_since_a_booking_cannot_change_i
     planned(site)
     site.capacity = Capacity({A6000: {"node-a": 0}, A100: {"node-b": 4}})
     assert forms(site) == []
-    assert f"Once it is cancelled, you could book: {gpus(2, A100)}" in page_text(site.see("/mine"))
+    assert f"Once it is cancelled, you could book: {gpus(2, A100)}" in page_text(searched(site))
 
 
 def test_a_page_without_offers_says_what_can_be_done(site: Site) -> None:
     planned(site)
     site.capacity = Capacity({A6000: {"node-a": 0}})
-    text = page_text(site.see("/mine"))
+    text = page_text(searched(site))
     assert "At risk. " in text
     assert "At present no change would make it possible to keep it" in text
 
@@ -123,3 +130,16 @@ def test_another_users_form_is_answered_with_404(site: Site) -> None:
     offer = forms(site)[0] | {"csrf": token(site.see("/", user="bob"))}
     assert site.send("POST", f"/mine/{record.id}/take", user="bob", data=offer).status_code == 404
     assert site.service.show(site.who("alice"), record.id) == record
+
+
+def test_the_page_searches_nothing_and_htmx_asks_for_it_afterwards(site: Site) -> None:
+    record = planned(site)
+    page = site.see("/mine").text
+    assert "At risk" in page
+    assert "/take" not in page
+    (address,) = re.findall(r'hx-get="(/mine/[^"]+/instead)"', page)
+    fragment = site.see(address, headers={"HX-Request": "true"}).text
+    assert f"/mine/{record.id}/take" in fragment
+    assert "<html" not in fragment
+    assert site.see(address).headers["Location"] == f"/mine?instead={record.id}#{record.id}"
+    assert site.see(address, user="bob", headers={"HX-Request": "true"}).status_code == 404

@@ -218,10 +218,10 @@ def test_the_page_shows_the_class_of_each_pod_as_a_word(tmp_path: Path) -> None:
         )
         text = page_text(site.see("/now"))
         for row in (
-            "GPU 0 booked default/covered alice Tue 3 Mar 10:00",
-            "GPU 1 granted default/maias alice Mon 2 Mar 11:00",
-            "GPU 2 booking over default/old alice",
-            "GPU 3 protected default/plugin alice",
+            "GPU 0 in use: booked default/covered , alice, until Tue 3 Mar 10:00",
+            "GPU 1 in use: granted default/maias , alice, until Mon 2 Mar 11:00",
+            "GPU 2 lent: booking over default/old , alice",
+            "GPU 3 in use: protected default/plugin , alice",
         ):
             assert row in text
-        assert "1 booked 3 not booked" in text
+        assert "1 lent 0 idle though booked 3 in use" in text

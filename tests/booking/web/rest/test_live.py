@@ -210,9 +210,9 @@ def test_nothing_is_shown_while_the_cluster_is_unknown(busy: Served) -> None:
 
 def test_the_answers_are_what_the_command_line_reads(busy: Served) -> None:
     body = seen(busy)
-    assert set(body) == {"at", "nodes", "next"}
+    assert set(body) == {"at", "models", "nodes", "next"}
     assert set(body["nodes"][0]) == {"node", "state", "why", "devices"}
-    assert set(of(body, 0)) == {"index", "uuid", "model", "state", "why", "pods"} | {
+    assert set(of(body, 0)) == {"index", "uuid", "model", "state", "standing", "why", "pods"} | {
         "memory_mib",
         "use",
         "squatters",
