@@ -76,10 +76,10 @@ def test_the_nodes_are_shown_again_after_a_failed_refresh(visitors: Visitors) ->
     page.clock.install()
     page.goto("/now")
     expect(page.locator(".counts")).to_be_visible()
-    page.route("**/now", lambda route: route.fulfill(status=503, body="<p>It is down.</p>"))
+    page.route("**/now*", lambda route: route.fulfill(status=503, body="<p>It is down.</p>"))
     page.clock.fast_forward("00:16")
     expect(page.locator("#now")).to_contain_text("It is down.")
-    page.unroute("**/now")
+    page.unroute("**/now*")
     page.clock.fast_forward("00:16")
     expect(page.locator(".counts")).to_be_visible()
 
