@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -77,6 +78,16 @@ def main() -> int:
         return 2
 
 
+def _verbs(settings: Settings, state: ClusterState, clock: Clock, bind: Bind) -> Verbs:
+    return Verbs(
+        filter=Filter(state).answer_logged,
+        prioritize=Prioritize(state, clock, settings.placement).answer_logged,
+        preempt=Preempt(state, clock, terms(settings)),
+        bind=bind,
+        refuse_bind=bind.refuse,
+    )
+
+
 def build(
     settings: Settings,
     clock: Clock,
@@ -108,13 +119,7 @@ def build(
     keyed_lock, metrics = KeyedLock(clock), Metrics(registry)
     loops = Loops(clock, lambda name: metrics.loops.labels(loop=name).inc())
     bind = Bind(binding_kube, state, clock, keyed_lock, leads=leading.leads)
-    verbs = Verbs(
-        filter=Filter(state).answer_logged,
-        prioritize=Prioritize(state, clock, settings.placement).answer_logged,
-        preempt=Preempt(state, clock, terms(settings)),
-        bind=bind,
-        refuse_bind=bind.refuse,
-    )
+    verbs = _verbs(settings, state, clock, bind)
     kubelet_rejections = KubeletRejections(state, clock, events.warning, metrics, leads=leading.leads)
 
     gauges.show(
@@ -124,15 +129,9 @@ def build(
     served = create_app(verbs, unready_reason, clock, metrics, priority=state.priority.taken, **limits)
     app = with_decision_log(served, decision_log or DecisionLog(clock))
 
-    verdict_lease = VerdictLease(
-        kube,
-        state,
-        clock,
-        namespace=settings.namespace,
-        holder=f"{own_prefix()}{uuid4()}",
-        leads=leading.leads,
-        unready_reason=unready_reason,
-    )
+    holder, leads = f"{own_prefix()}{uuid4()}", leading.leads
+    lease_of = partial(VerdictLease, namespace=settings.namespace, holder=holder, leads=leads)
+    verdict_lease = lease_of(kube, state, clock, unready_reason=unready_reason)
     process.closing("verdicts", verdict_lease.release)
     pending_reasons = PendingReasons(state, clock, events.warning, unready_reason)
     remeasure = ClockCheck(kube, wrong_clock, clock, namespace=settings.namespace)

@@ -1,7 +1,7 @@
 """The Lease by which the extender that leads shows that it answers, and what it last said of held pods.
 
 The reclaimer reads it: no node is to blame while the extender is dead, hangs, is behind or does not lead
-(law L3, ADR 78). It is renewed every two seconds while that is not so, and released as soon as it is.
+(law L3, ADR 77). It is renewed every two seconds while that is not so, and released as soon as it is.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the extender last said of booked pods with a hold, as codes on its Lease (ADR 78).
+"""What the extender last said of booked pods with a hold, as codes on its Lease (ADR 77).
 
 The reclaimer decides by them whether a node is to blame for a pod that is not bound. They are on a Lease and
 not on the pod: writing the pod would make kube-scheduler retry it, and a Binding in flight fail.

@@ -73,7 +73,7 @@ class Extender(Part):
             state,
             self.clock,
             namespace=names.NAMESPACE,
-            holder=f"{names.EXTENDER}{self.lives}",
+            holder=f"{self.name}-{self.lives}",
             leads=leads,
             unready_reason=self.unready_reason,
         )

@@ -1,6 +1,6 @@
 """Whether scheduler and extender could bind a pod now: if not, the node is not to blame (law L3). Pure.
 
-Three objects tell, by codes and times alone (ADR 78): kube-scheduler's Lease; the reason of its condition on
+Three objects tell, by codes and times alone (ADR 77): kube-scheduler's Lease; the reason of its condition on
 the pod, ``SchedulerError`` where an attempt ended with an error and not with a verdict on nodes; and the
 extender's Lease, which is renewed while it answers and leads, with its last verdicts on pods with a hold.
 """

@@ -247,7 +247,7 @@ def test_an_end_that_took_long_to_prepare_is_checked_again_and_carried_out(clust
 
 
 @pytest.mark.parametrize("code", [403, 409, 429])
-def test_an_end_that_is_refused_is_tried_less_and_less_often_and_told_once(
+def test_an_end_that_is_refused_is_tried_less_and_less_often_and_reported_once(
     cluster: FakeCluster, code: int
 ) -> None:
     denied = Refusal(code=code, message="it is migrated")
@@ -264,7 +264,7 @@ def test_an_end_that_is_refused_is_tried_less_and_less_often_and_told_once(
 
 
 @pytest.mark.parametrize(("code", "is_status"), [(409, True), (429, False)])
-def test_a_race_or_an_overloaded_api_server_is_not_told(
+def test_a_race_or_an_overloaded_api_server_is_not_reported(
     cluster: FakeCluster, code: int, *, is_status: bool
 ) -> None:
     denied = Refusal(code=code, message="busy", is_status=is_status)
