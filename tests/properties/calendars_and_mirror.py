@@ -24,7 +24,7 @@ from booking.records import Place
 from booking.server_metrics import ServerMetrics
 from booking.store import Reading, Store, Writing
 from cluster import names
-from cluster.cache import ClusterCache, handlers
+from cluster.cache import ClusterCache
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Conflict, Refusal, Request, Unreachable
 from cluster.kube.resources import BOOKINGS
@@ -60,7 +60,7 @@ class CalendarsAndMirror(BookingReference):
         self._lives = 0
         self.kube = FakeKube(self.clock)
         self.cache = ClusterCache(self.clock)
-        self.channel = Channel(self.kube, BOOKINGS, handlers.Bookings(self.cache))
+        self.channel = Channel(self.kube, BOOKINGS, self.cache.of(BOOKINGS))
         self.channel.list()
 
     def start_process(self) -> None:

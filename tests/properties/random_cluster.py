@@ -4,7 +4,7 @@ Built on ``placement_check``: the real reclaimer over the API server in memory. 
 the code that really decides (``predicates``, ``placement``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -79,8 +79,8 @@ class RandomCluster(FakeCluster):
         """Whether the Booking objects are said to be true from now on."""
         self._mirrored = well
 
-    def renew_lease(self, name: str) -> None:
-        super().renew_lease(name)
+    def renew_lease(self, name: str, annotations: Mapping[str, str] | None = None) -> None:
+        super().renew_lease(name, annotations)
         if name == names.MIRROR_LEASE:
             self.mirrored_at = self.clock.monotonic()
 

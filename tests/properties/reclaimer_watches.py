@@ -7,7 +7,7 @@ the watch. Leases come at once: how late ones count is ``cluster.decide.observed
 has tests of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cluster.cache.informers import LIVING
@@ -46,8 +46,8 @@ class WatchedCluster(RandomCluster):
         for channel in (self.channels or {}).values():
             channel.list()
 
-    def renew_lease(self, name: str) -> None:
-        super().renew_lease(name)
+    def renew_lease(self, name: str, annotations: Mapping[str, str] | None = None) -> None:
+        super().renew_lease(name, annotations)
         self.deliver_leases()
 
     def stop_agent(self, node: str) -> None:
