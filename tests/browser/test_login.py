@@ -67,7 +67,6 @@ def test_a_form_whose_session_has_ended_is_sent_after_signing_in(
         page.keyboard.press("Enter")
         if not scripts:
             expect(page.locator("h1")).to_have_text("You are signed in again")
-            assert findings(page) == []
             page.get_by_role("button", name="Send it").click()
         expect(page.locator("h1")).to_have_text("My bookings")
         expect(page.locator("article")).to_have_count(1)
