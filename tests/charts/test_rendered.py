@@ -341,8 +341,10 @@ def test_the_configuration_of_the_clusters_own_scheduler_is_the_documented_one(r
     assert config.keys() - documented.keys() == {"apiVersion", "kind", "clientConnection", "leaderElection"}
 
 
-def test_an_extender_in_the_pod_of_its_scheduler_has_no_service_and_writes_no_lease(render: Render) -> None:
+def test_an_extender_in_the_pod_of_its_scheduler_has_no_service_and_writes_one_lease(render: Render) -> None:
     documents = render()
     assert existing.SERVICE not in of_kind(documents, "Service")
     leases = [rule for rule in rules(documents, "Role", names.EXTENDER) if "leases" in rule["resources"]]
-    assert [rule["verbs"] for rule in leases] == [["get", "list", "watch"]]
+    named = [rule.get("resourceNames") for rule in leases if "patch" in rule["verbs"]]
+    assert named == [[names.VERDICT_LEASE]]
+    assert ["get", "list", "watch"] in [rule["verbs"] for rule in leases]
