@@ -75,13 +75,6 @@ INTERACTIVE_TIMEOUTS: Final = Timeouts(connect=1.0, read=3.0)
 """Seconds for requests to the API server that a user's request waits for, such as a token review."""
 THREADS: Final = 16
 """Concurrent requests; a change occupies one while the mirror writes."""
-_STANDINGS: Final = {
-    "bookable": "GPUs that a booking which begins now could have, by model.",
-    "lent": "GPUs of pods that leave when a booked pod needs them, by model.",
-    "idle_though_booked": "GPUs that a running booking has and no pod holds, by model.",
-    "in_use": "GPUs of pods that stay (booked, protected, granted), by model.",
-}
-"""How GPUs stand -> help text of the gauge."""
 LONGEST_BODY: Final = 2**24
 """Bytes; a body larger than the API accepts, but not this large, is refused with a problem."""
 
@@ -405,8 +398,34 @@ def _measure_plan(registry: CollectorRegistry, plan_controller: PlanController) 
 
 def _measure_gpus(registry: CollectorRegistry, live: ClusterStatus) -> None:
     """The gauges of the four words of docs/vocabulary.md."""
-    for word, help_text in _STANDINGS.items():
-        measured_each(registry, f"server_{word}_gpus", help_text, _standing(live, word), label="model")
+    measured_each(
+        registry,
+        "server_bookable_gpus",
+        "GPUs that a booking which begins now could have, by model.",
+        _standing(live, "bookable"),
+        label="model",
+    )
+    measured_each(
+        registry,
+        "server_lent_gpus",
+        "GPUs of pods that leave when a booked pod needs them, by model.",
+        _standing(live, "lent"),
+        label="model",
+    )
+    measured_each(
+        registry,
+        "server_idle_though_booked_gpus",
+        "GPUs that a running booking has and no pod holds, by model.",
+        _standing(live, "idle_though_booked"),
+        label="model",
+    )
+    measured_each(
+        registry,
+        "server_in_use_gpus",
+        "GPUs of pods that stay (booked, protected, granted), by model.",
+        _standing(live, "in_use"),
+        label="model",
+    )
 
 
 def _standing(live: ClusterStatus, word: str) -> Callable[[], Mapping[str, float]]:
