@@ -15,6 +15,7 @@ DRAWS ?=
 # tests/long runs on whole clusters for as long as it takes: make test-long.
 JUDGED := $(PYTEST) -q $(DRAWS) --durations=10 --durations-min=1 --ignore=tests/long --ignore=tests/gpu
 PARALLEL := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+LOCK := $(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11
 # Commands that start clusters end with make, even if make alone is killed and cannot stop them any more.
 WITH_MAKE := setpriv --pdeathsig TERM --
 # Byte code is written, because hundreds of processes of one run import the same modules.
@@ -123,15 +124,11 @@ proto: $(READY) ## Generate the gRPC code from proto/
 	@$(BIN)/python proto/generate.py
 
 lock: $(READY) ## Resolve the lock files in requirements/ again, with hashes and without any address
+	@$(LOCK) pyproject.toml --all-extras --group dev -o requirements/dev.txt
 	@for extra in booking cli demo deviceplugin extender; do \
-	  $(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
-	    pyproject.toml --extra $$extra -o requirements/$$extra.txt; done
-	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
-	  pyproject.toml --all-extras --group dev -o requirements/dev.txt
-	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
-	  --group site -o requirements/site.txt
-	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
-	  requirements/uv.in -o requirements/uv.txt
+	  $(LOCK) pyproject.toml --extra $$extra --constraint requirements/dev.txt -o requirements/$$extra.txt; done
+	@$(LOCK) --group site --constraint requirements/dev.txt -o requirements/site.txt
+	@$(LOCK) requirements/uv.in -o requirements/uv.txt
 
 ##@ Prepare it (the commands above do this by themselves)
 host: ## Install with apt what running needs and the machine lacks, or name it (UPGRADE=1: upgrade what is there for it)
