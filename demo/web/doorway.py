@@ -132,7 +132,9 @@ class Doorway:
             begun.append((status, headers))
             return _no_write
 
-        answer = self._app(environ, begin)
+        # Plain: the bar goes into the page.
+        plain = {name: value for name, value in environ.items() if name != "HTTP_ACCEPT_ENCODING"}
+        answer = self._app(plain, begin)
         try:
             content = b"".join(answer)
         finally:

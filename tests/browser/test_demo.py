@@ -74,7 +74,7 @@ def test_an_administrator_breaks_a_gpu_drains_a_node_and_goes_a_day_ahead(
     press(page, "Break a GPU")
     expect(page.locator(".counts")).to_contain_text("1 unhealthy")
     press(page, "Drain a node")
-    expect(page.locator(".nodes")).to_contain_text("The node is cordoned.")
+    expect(page.get_by_text("The node is cordoned.")).to_be_visible()
     press(page, "Repair GPU")
     press(page, "Reopen node")
     before = page.locator("#demo-time").text_content() or ""

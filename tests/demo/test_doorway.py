@@ -72,7 +72,8 @@ def test_who_has_not_come_by_the_printed_address_sees_nothing(lab: Lab, address:
 def test_the_printed_address_lets_in_as_alice(lab: Lab) -> None:
     answer = lab.enter()
     assert (answer.status_code, answer.location) == (HTTPStatus.SEE_OTHER, "/now")
-    page = lab.get("/now")
+    page = lab.get("/now", headers={"Accept-Encoding": "gzip"})
+    assert "HTTP_ACCEPT_ENCODING" not in lab.seen[-1], "the bar cannot be written into a compressed page"
     assert "<body><i>alice's bar</i><p>page" in page.text
     assert page.content_length == len(page.data)
     assert lab.seen[-1]["HTTP_COOKIE"] == "gpu-booking-session=session-1"
