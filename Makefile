@@ -56,6 +56,7 @@ check: $(READY) ## Format, lint, types, import contracts, dependencies, spelling
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --config contracts.toml
+	@$(BIN)/lint-imports --config contracts-booking.toml
 	@$(BIN)/lint-imports --config libraries.toml
 	@$(BIN)/deptry .
 	@$(BIN)/codespell

@@ -31,6 +31,18 @@ GPU_QUOTA: Final = f"requests.{GPU_RESOURCE}"
 MIG_MODEL: Final = "-MIG-"
 """Stands between the model of a GPU and the profile in the model of a MIG device."""
 MIG_RESOURCE_PREFIX: Final = f"{NVIDIA_PREFIX}mig-"
+SHARED_RESOURCE: Final = f"{NVIDIA_PREFIX}gpu.shared"
+"""Slots of GPUs that are given in shares, by NVIDIA's name for replicas: a container has one on each GPU."""
+GPU_MEMORY: Final = f"{NVIDIA_PREFIX}gpumem"
+"""MiB of memory on each of a container's GPUs (HAMi's name): with it, a request is for shares."""
+GPU_MEMORY_PERCENTAGE: Final = f"{NVIDIA_PREFIX}gpumem-percentage"
+"""Percent of the memory of each of a container's GPUs (HAMi's name)."""
+GPU_CORES: Final = f"{NVIDIA_PREFIX}gpucores"
+"""Percent of the compute of each of a container's GPUs (HAMi's name)."""
+ALIYUN_MEMORY: Final = "aliyun.com/gpu-mem"
+"""Memory on one GPU, in the unit of a setting, as gpushare's users request it."""
+GPU_AMOUNTS: Final = (GPU_MEMORY, GPU_MEMORY_PERCENTAGE, GPU_CORES, ALIYUN_MEMORY)
+"""Limits that say how much of each GPU; no node offers them, and no kube-scheduler counts them."""
 
 # --- requests, written by users on Pods --------------------------------------------------------------
 MODEL: Final = f"{DOMAIN}/model"
@@ -67,9 +79,16 @@ PLACEMENT: Final = f"{DOMAIN}/placement"
 PLACEMENTS: Final = ("binpack", "spread", "topology", "booked-reserve")
 """The placements that a pod may request, and that may be set for all (``extender/policies/``)."""
 
+SHARING: Final = f"{DOMAIN}/sharing"
+"""How a pod shares its GPUs: ``time-slice``, ``mps``, ``any``; ``whole``: not at all, whatever its namespace
+gives by default."""
+
 # --- written by administrators on Namespaces ---------------------------------------------------------
 OWNER: Final = f"{DOMAIN}/owner"
 """On a Namespace, by an administrator: the user id to whom the pods belong that controllers create in it."""
+
+DEFAULT_SHARE: Final = f"{DOMAIN}/default-share"
+"""On a Namespace, by an administrator: what each plain GPU of its pods means, ``25%`` or ``8Gi``."""
 
 NEVER_EVICT: Final = f"{DOMAIN}/never-evict"
 """On a Namespace, by an administrator: ``true`` where no pod may be evicted for a booking."""
@@ -92,6 +111,8 @@ ADMITTED: Final = f"{STATE_DOMAIN}/admitted"
 """On a GPU pod, by admission: ``true``, whichever user it has. A policy refuses GPU pods that lack it."""
 STRIPPED: Final = f"{STATE_DOMAIN}/stripped"
 """On the Pod, by admission: why it was created without the GPU that it asked for, for people."""
+SHARING_MODE: Final = f"{STATE_DOMAIN}/sharing"
+"""On a pod with shares, by admission: the mode that it asked for, which then does not change any more."""
 HOLD: Final = f"{STATE_DOMAIN}/hold"
 """On a booked Pod, by the reclaimer: devices kept for it while victims leave (``cluster.objects.hold``)."""
 BARRED: Final = f"{STATE_DOMAIN}/barred"
@@ -345,11 +366,16 @@ def setting(field: str) -> str:
 
 
 def is_gpu_resource(name: str) -> bool:
-    """Whether a resource name means GPUs that this product advertises (whole GPUs and MIG profiles).
+    """Whether a resource name means GPUs that this product advertises: whole, MIG profiles, slots of shares.
 
     The webhook, the ledger and the scheduler's configuration all use this predicate.
     """
-    return name == GPU_RESOURCE or name.startswith(MIG_RESOURCE_PREFIX)
+    return name in (GPU_RESOURCE, SHARED_RESOURCE) or name.startswith(MIG_RESOURCE_PREFIX)
+
+
+def is_gpu_amount(name: str) -> bool:
+    """Whether a resource name says how much of each GPU a container gets."""
+    return name in GPU_AMOUNTS
 
 
 def is_ours(key: str) -> bool:

@@ -12,6 +12,8 @@ name of its profile. Values that follow from its GPU are left out (index, model,
 an unhealthy GPU), which more than halves the text for sixteen GPUs of seven MIG devices each::
 
     {"uuid": "MIG-...", "memory": 9728, "parent": "GPU-...", "profile": "1g.10gb"}
+
+A GPU that can be shared says so: ``"share": {"slots": 16, "memory": 80441}``.
 """
 
 from collections.abc import Callable
@@ -32,8 +34,22 @@ _BLANKS: Final[dict[str, Any]] = {"index": -1, "model": "", "numa": None}
 """The values that a MIG device may inherit from its GPU, and what each is when it is left out."""
 
 
+SharingMode = Literal["time-slice", "mps"]
+"""How the pods on one device share it: in turns, or at one time under NVIDIA's Multi-Process Service."""
+
+
 class InventoryError(ValueError):
     """An inventory annotation that cannot be read: the node counts as one without GPUs until it can."""
+
+
+class Sharing(Partial, frozen=True):
+    """What a GPU offers to pods that share it."""
+
+    slots: int = 0
+    """How many pods' containers can have a share of it at one time."""
+    memory: int = 0
+    """MiB for all shares together: less than the GPU has, since the driver needs some."""
+    modes: tuple[SharingMode, ...] = ("time-slice",)
 
 
 class Device(Partial, frozen=True):
@@ -55,6 +71,8 @@ class Device(Partial, frozen=True):
     profile: str | None = None
     resource: str | None = None
     """The resource under which it is requested, if that does not follow from the profile or its absence."""
+    share: Sharing | None = None
+    """What it offers to pods that share it; None if it is given whole only."""
 
     @property
     def is_healthy(self) -> bool:

@@ -24,7 +24,7 @@ FREE = {"booking.rules"}
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 
 SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
-FILES = ("contracts.toml", "libraries.toml")
+FILES = ("contracts.toml", "contracts-booking.toml", "libraries.toml")
 LINTERS: list[dict[str, Any]] = [
     tomllib.loads((ROOT / name).read_text())["tool"]["importlinter"] for name in FILES
 ]

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, SharingMode
 
-SharingMode = Literal["time-slice", "mps"]
-"""How the pods on one device share it: in turns, or at one time under NVIDIA's Multi-Process Service."""
 ALL_COMPUTE: Final = 100
 """Percent."""
 
