@@ -4,9 +4,11 @@ import threading
 from collections.abc import Callable, Mapping
 
 from booking.availability.cluster_capacity import supply
+from booking.availability.expected_nodes import with_expected
 from booking.capacity import Capacity
 from booking.eviction_settings import EvictionSettings
 from booking.node_keeping import NodeMarks
+from booking.policy.policy import Policy
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.decide.booking_plan.supply import SupplySnapshot
@@ -24,8 +26,18 @@ class NodeCapacity:
         terms: EvictionSettings,
         *,
         unready_reason: Callable[[], str | None],
+        policy: Callable[[], Policy] = Policy,
     ) -> None:
-        """Create it before the cache is filled. Args: unready_reason: why the cache is not trusted."""
+        """Create it before the cache is filled.
+
+        Args:
+            cache: has nodes and pods.
+            clock: for now.
+            terms: which pods may be evicted.
+            unready_reason: why the cache is not trusted.
+            policy: which nodes an autoscaler adds when they are needed.
+        """
+        self._policy = policy
         self._cache, self._clock, self._terms = cache, clock, terms
         self.unready_reason = unready_reason
         """Why the capacity is not known now, None when it is."""
@@ -42,9 +54,12 @@ class NodeCapacity:
             minute = instant.now.replace(second=0, microsecond=0)
             # Terminating pods start to hang and grants end without any event: checking once a minute is
             # enough.
-            known = (changes, instant.quiet, instant.gone, minute, _covered(instant.cover))
+            profiles = self._policy().nodes
+            known = (changes, instant.quiet, instant.gone, minute, _covered(instant.cover), profiles)
             if known != self._known:
-                self._capacity, self._known = supply(instant, self._terms), known
+                capacity = supply(instant, self._terms)
+                self._capacity = with_expected(capacity, profiles, self._labels()) if profiles else capacity
+                self._known = known
             return self._capacity
 
     def resources(self) -> Mapping[str, str]:
@@ -91,6 +106,10 @@ class NodeCapacity:
         now = self._clock.now()
         with self._cache.locked():
             return self._cache.supply_snapshot(now, self._cache.cover(now))
+
+    def _labels(self) -> Mapping[str, Mapping[str, str]]:
+        with self._cache.locked():
+            return {name: node.metadata.labels or {} for name, node in self._cache.nodes.items()}
 
     def _changed(self) -> None:
         self._changes += 1

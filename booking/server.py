@@ -172,7 +172,7 @@ def _backends(
     cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES)
     following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED)
     terms = terms_of(settings)
-    nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason)
+    nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason, policy=policy.current)
     lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())
     mirror = Mirror(kube, store, clock, lease=lease, metrics=metrics, resources=nodes.resources)
     return Backends(

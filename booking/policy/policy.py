@@ -10,6 +10,7 @@ import msgspec
 
 from booking.policy import resolution
 from booking.policy.limits import Limits
+from booking.policy.node_profiles import NodeProfile
 from booking.policy.resolution import Group, Scope
 from booking.policy.values import Value, ValueMistakeError, Values, read_value, written_value
 from booking.policy.visibility import Visibility
@@ -55,6 +56,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[Group, ...] = ()
     """If a user is in several groups, the first of them wins."""
     users: Mapping[str, Scope] = {}
+    nodes: tuple[NodeProfile, ...] = ()
+    """Nodes that can be booked before an autoscaler has added them."""
 
     @property
     def version(self) -> str:
@@ -142,6 +145,7 @@ def meaning(policy: Policy) -> dict[str, Any]:
             for group in policy.groups
         ],
         "users": {user: _of_scope(scope) for user, scope in policy.users.items()},
+        "nodes": {profile.name: profile.written() for profile in policy.nodes},
     }
 
 

@@ -11,6 +11,7 @@ import msgspec
 import yaml
 
 from booking.policy.limits import Limits, zone_of
+from booking.policy.node_profiles import LONGEST_NAME, MOST_GPUS, MOST_NODES, NodeProfile
 from booking.policy.policy import FILE_VERSION, Policy
 from booking.policy.resolution import Group, Scope
 from booking.policy.values import ValueMistakeError, Values, read_value, require_known_limit
@@ -21,7 +22,7 @@ LONGEST: Final = 2**20
 """Characters: as many as a ConfigMap can hold."""
 _DEEPEST: Final = 10
 _VERSION: Final = "version"
-_PARTS: Final = ("zone", "visibility", "defaults", "pools", "groups", "users")
+_PARTS: Final = ("zone", "visibility", "defaults", "pools", "groups", "users", "nodes")
 
 
 class Mistake(msgspec.Struct, frozen=True, order=True):
@@ -141,6 +142,7 @@ class _Reader:
             "pools": self._pools,
             "groups": self._groups,
             "users": self._users,
+            "nodes": self._profiles,
         }
 
     def _is_read(self, version: _Entry) -> bool:
@@ -219,6 +221,45 @@ class _Reader:
         self.scopes.append((entry, (values,)))
         pools = next((self._pools(each, over=values) for each in entries if each.key == "pools"), {})
         return Scope(values=values, pools=pools)
+
+    def _profiles(self, entry: _Entry) -> tuple[NodeProfile, ...]:
+        found = (self._profile(each) for each in self._entries(entry.node, entry.path))
+        return tuple(profile for profile in found if profile is not None)
+
+    def _profile(self, entry: _Entry) -> NodeProfile | None:
+        parts = {each.key: each for each in self._entries(entry.node, entry.path)}
+        wanted = ("model", "gpus", "nodes", "labels")
+        for key in parts.keys() - set(wanted):
+            self._wrong(parts[key], f"A node profile has {', '.join(wanted)}, and nothing of this name.")
+        if missing := [key for key in wanted if key not in parts]:
+            self._wrong(entry, f"A node profile has {', '.join(wanted)}: {', '.join(missing)} is missing.")
+            return None
+        labels = {
+            each.key: self._text(each) for each in self._entries(parts["labels"].node, parts["labels"].path)
+        }
+        if not labels:
+            self._wrong(
+                parts["labels"], "Name at least one label that all nodes of the pool have, and no others."
+            )
+        if len(entry.key) > LONGEST_NAME:
+            self._wrong(entry, f"The name of a pool has at most {LONGEST_NAME} characters.")
+        model = self._text(parts["model"])
+        if not names.model_label(model):
+            self._wrong(parts["model"], "A model is a name, like NVIDIA-A100-SXM4-80GB.")
+        return NodeProfile(
+            name=entry.key,
+            model=names.model_label(model),
+            gpus=self._count(parts["gpus"], MOST_GPUS),
+            nodes=self._count(parts["nodes"], MOST_NODES),
+            labels=labels,
+        )
+
+    def _count(self, entry: _Entry, most: int) -> int:
+        value = _value_of(entry.node) if isinstance(entry.node, yaml.ScalarNode) else None
+        if type(value) is int and 1 <= value <= most:
+            return value
+        self._wrong(entry, f"This must be a whole number from 1 to {most}.")
+        return 0
 
     def _try(self, defaults: Values) -> None:
         """Check that every scope by itself, over the defaults, is a set of limits that a booking can keep."""

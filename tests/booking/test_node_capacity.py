@@ -11,6 +11,8 @@ import pytest
 from booking.capacity import Grant
 from booking.eviction_settings import EvictionSettings
 from booking.node_capacity import NodeCapacity
+from booking.policy.node_profiles import NodeProfile
+from booking.policy.policy import Policy
 from cluster import names
 from cluster.cache import ClusterCache, Informers
 from cluster.fake.clock import FakeClock, eventually
@@ -90,6 +92,23 @@ def test_l6_without_events_for_150_seconds_the_capacity_is_no_longer_known(watch
     watched.kube.down = False
     watched.kube.bookmark()
     eventually(lambda: watched.capacity.unready_reason() is None)
+
+
+def test_a_node_of_a_declared_pool_is_expected_until_it_is_there() -> None:
+    clock, pool = FakeClock(), {"pool": "a100"}
+    cache, policies = ClusterCache(clock), [Policy()]
+    nodes = NodeCapacity(
+        cache, clock, EvictionSettings(), unready_reason=lambda: None, policy=lambda: policies[-1]
+    )
+    assert nodes.capacity().devices == {}
+    profile = NodeProfile(name="pool", model=A100, gpus=2, nodes=1, labels=pool)
+    policies.append(Policy(nodes=(profile,)))
+    assert nodes.capacity().devices == {A100: {"pool/1": 2}}
+    new = a_node("new", a100(0), a100(1))
+    cache.of(NODES).upsert(
+        msgspec.structs.replace(new, metadata=msgspec.structs.replace(new.metadata, labels=pool))
+    )
+    assert nodes.capacity().devices == {A100: {"new": 2}}
 
 
 class Held:

@@ -181,7 +181,11 @@ class AdminPages:
         manual = limit_values(Limits(zone=policy.zone))
         found = limit_values(policy.limits_for(user="", model="", now=visit.clock.now))
         policy_meaning = meaning(policy)
-        scopes = {name: policy_meaning[name] for name in ("pools", "groups", "users") if policy_meaning[name]}
+        scopes = {
+            name: policy_meaning[name]
+            for name in ("pools", "groups", "users", "nodes")
+            if policy_meaning[name]
+        }
         rows = [
             (limit, _shown(value), value != manual[limit])
             for limit, value in found.items()

@@ -100,6 +100,19 @@ def test_the_example_is_a_policy() -> None:
     assert policy.users["bob"].values == {"horizon": None}
 
 
+def test_a_pool_that_an_autoscaler_fills_is_declared_by_a_node_profile() -> None:
+    text = "nodes: {a100: {model: NVIDIA A100-SXM4-80GB, gpus: 8, nodes: 2, labels: {pool: a100, zone: 1}}}"
+    (profile,) = read_policy(text).nodes
+    assert (profile.name, profile.model) == ("a100", "NVIDIA-A100-SXM4-80GB")
+    assert profile.written() == {
+        "model": profile.model,
+        "gpus": 8,
+        "nodes": 2,
+        "labels": {"pool": "a100", "zone": "1"},
+    }
+    assert read_policy(text).version != Policy().version
+
+
 # --- refused files ---------------------------------------------------------------------------------------
 
 
@@ -124,7 +137,7 @@ users: [bob]
         ),
         "Line 2, visibility: It is one of load, names, not 'everything'.",
         (
-            "Line 3, default: A policy has version, zone, visibility, defaults, pools, groups, users, "
+            "Line 3, default: A policy has version, zone, visibility, defaults, pools, groups, users, nodes, "
             "and nothing of this name."
         ),
         "Line 5, defaults.cooldwn: There is no limit 'cooldwn' (is cooldown meant?).",
@@ -134,6 +147,19 @@ users: [bob]
         "Line 10, pools.a.buffer: buffer is a whole number, not '-1.5'.",
         "Line 12, groups.staff.members: This must be a list of user ids, like `[alice, bob]`.",
         "Line 13, users: This must be keys and values, like `cooldown: P14D`.",
+    ]
+
+
+def test_a_node_profile_that_says_too_little_or_too_much_is_refused() -> None:
+    assert refused("""nodes:
+  a: {model: x, gpus: 8}
+  b: {model: x, gpus: 0, nodes: many, labels: {}, size: 1}
+""") == [
+        "Line 2, nodes.a: A node profile has model, gpus, nodes, labels: nodes, labels is missing.",
+        "Line 3, nodes.b.gpus: This must be a whole number from 1 to 64.",
+        "Line 3, nodes.b.labels: Name at least one label that all nodes of the pool have, and no others.",
+        "Line 3, nodes.b.nodes: This must be a whole number from 1 to 1000.",
+        "Line 3, nodes.b.size: A node profile has model, gpus, nodes, labels, and nothing of this name.",
     ]
 
 
