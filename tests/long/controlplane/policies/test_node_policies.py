@@ -137,3 +137,22 @@ def test_only_the_server_and_administrators_write_orders_about_gpus(
     assert is_denied(server.patch(NODE, of_node(**{"example.org/of-the-server": "x"})), names.DEVICE_ORDERS)
     assert people.administrator.change(NODE, forged).status == 200
     assert people.administrator.patch(other_node, order).status == 200
+
+
+def test_the_server_keeps_autoscalers_off_a_node_only_by_an_annotation_of_its_own(people: People) -> None:
+    server = people.account(US, names.BOOKING_SERVER)
+    kept = of_node(**{names.SCALE_DOWN_DISABLED: "true", names.NODE_KEPT: "true"})
+    nothing = of_node(**{names.SCALE_DOWN_DISABLED: None, names.NODE_KEPT: None})
+    assert server.patch(NODE, kept).status == 200
+    assert server.patch(NODE, nothing).status == 200
+    others = names.SCALE_DOWN_DISABLED
+    assert is_denied(server.patch(NODE, of_node(**{others: "true"})), names.NODE_KEPT)
+    assert is_denied(
+        server.patch(NODE, of_node(**{others: "false", names.NODE_KEPT: "true"})), names.NODE_KEPT
+    )
+    assert people.root.patch(NODE, of_node(**{others: "false"})).status == 200
+    for theirs in (of_node(**{others: None}), of_node(**{names.NODE_KEPT: "true"}), kept):
+        assert is_denied(server.patch(NODE, theirs), names.NODE_KEPT)
+    assert people.root.patch(NODE, nothing).status == 200
+    for somebody in (people.operator, people.controller, people.kubelet):
+        assert somebody.patch(NODE, of_node(**{names.NODE_KEPT: "true"})).status == 403
