@@ -7,8 +7,6 @@ different ones for the pod than it can hold (containers reuse devices of regular
 differ.
 """
 
-from collections import Counter
-
 import msgspec
 
 from cluster import names
@@ -68,9 +66,9 @@ def _as_requested(assignment: Assignment, pod: Pod) -> Assignment:
         needs = container_needs(pod)
     except QuantityError:
         return {}  # no such pod can be created
-    requested: Counter[str] = Counter()
+    requested: dict[str, int] = {}
     for need in needs:
-        requested[need.name] += need.count
+        requested[need.name] = requested.get(need.name, 0) + need.count
     most = sum(demand(needs).values())
     held: dict[str, None] = {}
     counted: Assignment = {}

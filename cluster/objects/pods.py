@@ -173,20 +173,21 @@ def container_needs(pod: Pod) -> tuple[ContainerNeed, ...]:
     Raises:
         QuantityError: a GPU amount is not a whole number (the API server refuses those).
     """
-    inits: list[tuple[Container, Kind]] = [
-        (c, "sidecar" if c.is_sidecar else "init") for c in pod.spec.init_containers or ()
-    ]
-    apps: list[tuple[Container, Kind]] = [(c, "app") for c in pod.spec.containers or ()]
-    needs = (need for container, kind in inits + apps for need in _needs(container, kind))
-    return tuple(need for need in needs if need.count > 0)
+    found: list[ContainerNeed] = []
+    for container in pod.spec.init_containers or ():
+        found += _needs(container, "sidecar" if container.is_sidecar else "init")
+    for container in pod.spec.containers or ():
+        found += _needs(container, "app")
+    return tuple(found)
 
 
 def _needs(container: Container, kind: Kind) -> list[ContainerNeed]:
     limits = (container.resources.limits if container.resources else None) or {}
+    counts = {name: parse_count(str(limits[name])) for name in limits if names.is_gpu_resource(name)}
     return [
-        ContainerNeed(name=container.name, kind=kind, resource=resource, count=parse_count(str(amount)))
-        for resource, amount in sorted(limits.items())
-        if names.is_gpu_resource(resource)
+        ContainerNeed(name=container.name, kind=kind, resource=resource, count=count)
+        for resource, count in sorted(counts.items())
+        if count > 0
     ]
 
 
