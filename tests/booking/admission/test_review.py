@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "admission"
 OURS = {
-    names.USER: "mallory",
+    names.USER: "bob",
     names.BOOKING: "b-9",
     names.TERMINATE_AT: "2999-01-01T00:00:00Z",
     names.HOLD: "{}",

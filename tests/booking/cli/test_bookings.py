@@ -112,7 +112,7 @@ def test_options_before_a_group_count_for_its_commands_and_later_ones_win(termin
 
 
 def test_a_token_that_is_not_accepted_is_named(terminal: Terminal) -> None:
-    stderr = terminal.fails("bookings", user="mallory")
+    stderr = terminal.fails("bookings", user="carol")
     assert "It is the token in GPU_BOOKING_TOKEN: show another with GPU_BOOKING_TOKEN" in stderr
 
 
@@ -207,7 +207,7 @@ def test_without_a_token_the_command_explains_how_to_get_one(terminal: Terminal)
 
 
 def test_an_unknown_user_is_shown_how_to_get_a_token(terminal: Terminal) -> None:
-    assert "kubectl create token" in terminal.fails("bookings", user="mallory-is-nobody")
+    assert "kubectl create token" in terminal.fails("bookings", user="carol-is-nobody")
 
 
 def test_alternatives_are_shown_in_the_time_zone_of_the_site(terminal: Terminal) -> None:

@@ -143,7 +143,7 @@ def test_a_change_that_removes_the_risk_does_not_mention_it(tmp_path: Path, opti
 
 def test_the_state_of_a_gpu_is_the_class_of_its_holder(tmp_path: Path) -> None:
     with served(tmp_path) as own:
-        daemon = a_pod("monitor").of("erin").created(own[0].clock.now()).asks(1).of_a_daemon_set()
+        daemon = a_pod("monitor").of("carol").created(own[0].clock.now()).asks(1).of_a_daemon_set()
         own[0].cache.of(PODS).upsert(daemon.on("gpu-b1", {"main": ("GPU-gpu-b1-1",)}).obj)
         rows = [line.split() for line in run(own, "status").stdout.splitlines()[1:]]
         wide = run(own, "status", "gpu-b1", "-o", "wide").stdout

@@ -50,8 +50,8 @@ def test_no_other_pod_is_evicted_for_devices_that_a_pod_gives_back_at_its_end(cl
     cluster.book("carol", user="carol", end=cluster.clock.now().replace(hour=10))
     cluster.waiting("c", user="carol")
     cluster.bind("c", 0)
-    cluster.book("dave", user="dave", start=cluster.clock.now().replace(hour=10))
-    cluster.waiting("d", user="dave")
+    cluster.book("alice", user="alice", start=cluster.clock.now().replace(hour=10))
+    cluster.waiting("d", user="alice")
     cluster.reconcile()
     assert cluster.held("d") is None
     cluster.after(3600)

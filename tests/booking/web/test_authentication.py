@@ -60,11 +60,11 @@ def test_a_malformed_header_is_refused_without_asking_the_api_server(served: Ser
 
 
 def test_an_invalid_token_is_refused(served: Served) -> None:
-    answer = served.ask("GET", BOOKINGS, user="mallory")
+    answer = served.ask("GET", BOOKINGS, user="carol")
 
     refusal = problem(answer, 401)
     assert answer.headers["WWW-Authenticate"].endswith('error="invalid_token"')
-    assert "mallory-token" not in refusal["detail"]
+    assert "carol-token" not in refusal["detail"]
 
 
 def test_the_scheme_may_be_written_in_any_case(served: Served) -> None:

@@ -34,13 +34,13 @@ def test_a_flood_is_logged_once_until_it_has_paused() -> None:
     def flood() -> None:
         for _ in range(20):
             with suppress(ProblemError):
-                limits.take("mallory")
+                limits.take("bob")
 
     with capture_logs() as lines:
         flood()
         clock.advance(1)
         flood()
-        assert [line["client"] for line in lines] == ["mallory"]
+        assert [line["client"] for line in lines] == ["bob"]
         clock.advance(3)
         flood()
         assert len(lines) == 2

@@ -121,8 +121,8 @@ def test_l5_no_pod_is_adopted_in_the_place_that_an_outdated_plan_will_need() -> 
     cluster = ClusterWithBooking(3, 2, 1, 1)
     cluster.cache.of(BOOKINGS).remove(cluster.mine)
     cluster.book("b-3", 0, 9, 3, ("n0", 1), ("n1", 2), user="carol", topology="any")
-    cluster.book("b-4", 0, 9, 2, ("n0", 2), user="dave")
-    cluster.cache.of(PODS).upsert(a_pod("p").of("dave").asks(1).on("n2", {"main": ("GPU-n2-0",)}).obj)
+    cluster.book("b-4", 0, 9, 2, ("n0", 2), user="alice")
+    cluster.cache.of(PODS).upsert(a_pod("p").of("alice").asks(1).on("n2", {"main": ("GPU-n2-0",)}).obj)
     assert cluster.covered() == {"p": "b-4"}
     cluster.sizes = (3, 1, 1, 0)
     cluster.node(1, 1, version=2)

@@ -271,8 +271,8 @@ def test_an_impossible_plan_bars_no_pod_from_its_own_booking_s_place() -> None:
 
 def test_l5_no_pod_is_adopted_in_the_place_that_an_outdated_plan_will_need() -> None:
     carols = planned("b-3", ("n0", 1), ("n1", 2), user="carol")
-    daves = planned("b-4", ("n0", 2), whole=True, user="dave")
-    pairs = ((running(user="dave", node="n2"), daves),)
+    alices = planned("b-4", ("n0", 2), whole=True, user="alice")
+    pairs = ((running(user="alice", node="n2"), alices),)
     as_planned = inputs(pairs, carols, nodes={"n0": 3, "n1": 2, "n2": 1})
     assert misplaced(as_planned) == frozenset()
     shrunk = inputs(pairs, carols, nodes={"n0": 3, "n1": 1, "n2": 1})

@@ -47,7 +47,7 @@ class Attempt:
         return f"{self.who}: {self.what}"
 
 
-def a_booking(name: str, user: str = "mallory") -> Json:
+def a_booking(name: str, user: str = "carol") -> Json:
     """A Booking object."""
     spec = {
         "user": user,
@@ -72,10 +72,10 @@ def _bound(role: str) -> Json:
 
 
 def _lease(name: str) -> Json:
-    return {"metadata": {"name": name}, "spec": {"holderIdentity": "mallory"}}
+    return {"metadata": {"name": name}, "spec": {"holderIdentity": "carol"}}
 
 
-_HELD: Final = {"spec": {"holderIdentity": "mallory"}}
+_HELD: Final = {"spec": {"holderIdentity": "carol"}}
 
 
 def _policy(name: str) -> str:
@@ -96,7 +96,7 @@ def _anybody(who: str) -> list[Attempt]:
             ("prolongs somebody's booking", "patch", f"{BOOKINGS}/{THEIRS}", {"spec": {"count": 8}}),
             ("says what ends", "patch", f"{BOOKINGS}/{THEIRS}/status", {"status": {"ending": []}}),
             ("deletes somebody's booking", "delete", f"{BOOKINGS}/{THEIRS}", {}),
-            ("annotates somebody's pod", "patch", POD, _annotated(**{names.USER: "mallory"})),
+            ("annotates somebody's pod", "patch", POD, _annotated(**{names.USER: "carol"})),
             ("deletes somebody's pod", "delete", POD, {}),
             ("evicts somebody's pod", "create", f"{POD}/eviction", {"metadata": {"name": "theirs"}}),
             ("binds by the first door", "create", f"{POD}/binding", a_binding("theirs", "node-a")),
@@ -271,7 +271,7 @@ CONTROLLER: Final = [
 ]
 
 _FORGED_BY_BINDING: Final = [
-    {"annotations": {names.USER: "mallory"}},
+    {"annotations": {names.USER: "carol"}},
     {"annotations": {names.BOOKING: "b-1", names.ASSIGNED: "{}"}},
     {"annotations": {names.TERMINATE_AT: "2999-01-01T00:00:00Z"}},
     {"annotations": {names.HOLD: "a hold"}},
@@ -298,7 +298,7 @@ def _binding_ones(who: str) -> list[Attempt]:
         *_without_a_right(
             who,
             ("forges a booking", "create", BOOKINGS, a_booking("b-forged")),
-            ("annotates somebody's pod", "patch", POD, _annotated(**{names.USER: "mallory"})),
+            ("annotates somebody's pod", "patch", POD, _annotated(**{names.USER: "carol"})),
         ),
     ]
 

@@ -283,7 +283,7 @@ def test_no_secret_is_in_a_log_an_environment_or_a_command_line(site: Site, alic
     shown = [
         site.parts.people.token("alice", names.AUDIENCE),
         site.parts.people.token("alice"),
-        "guessed.token.of-mallory",
+        "guessed.token.of-carol",
     ]
     cookies: list[str] = []
     for token in shown:

@@ -64,11 +64,11 @@ def test_the_cookie_is_bound_to_the_host_and_hidden_from_scripts(entrance: Entra
 
 
 def test_an_invalid_token_is_refused_and_not_shown(entrance: Entrance) -> None:
-    answer = entrance.paste("mallory-token")
+    answer = entrance.paste("carol-token")
 
     assert answer.status_code == 401
     assert "unknown, has expired or is meant for somebody else" in answer.text
-    assert "mallory-token" not in answer.text
+    assert "carol-token" not in answer.text
     assert not answer.headers.getlist("Set-Cookie")
 
 

@@ -171,7 +171,7 @@ def test_answers_are_not_cached(served: Served) -> None:
 
 def test_requests_are_counted_by_endpoint_and_status(served: Served) -> None:
     served.ask("GET", BOOKINGS)
-    served.ask("GET", BOOKINGS, user="mallory")
+    served.ask("GET", BOOKINGS, user="carol")
     served.ask("GET", "/nothing")
 
     counted = generate_latest(served.registry).decode()
