@@ -62,7 +62,7 @@ class TestNeeds:
             (names.GPU_QUOTA, False),
         ],
     )
-    def test_gpus_shares_and_mig_profiles_count_and_nothing_else(self, resource: str, *, is_ours: bool) -> None:
+    def test_gpus_their_shares_and_mig_profiles_count_alone(self, resource: str, *, is_ours: bool) -> None:
         assert asks_for_gpus(limited({resource: "1"})) is is_ours
 
     @pytest.mark.parametrize("amount", ["2", 2, "2000m", "0.002k", "2e0"])
