@@ -41,8 +41,9 @@ LIFECYCLE: Final = {
 }
 """Section of docs/operations that a release goes through (tests/long/installed/test_lifecycle.py) -> page."""
 
-PLAYED: Final = ("docs/getting-started.md", "docs/migration-from-nvidia.md")
-"""Whose commands make sense in their order alone: tests/long/installed/test_first_steps.py types them."""
+PLAYED: Final = ("docs/getting-started.md", "docs/migration-from-nvidia.md", "docs/operations/maia.md")
+"""Whose commands make sense in their order alone: tests/long/installed/test_first_steps.py types them, and
+tests/long/charts/test_changing_over_from_maia.py those of the last."""
 
 _FENCE: Final = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 _SHELLS: Final = {"bash", "console", "sh", "shell"}

@@ -49,11 +49,13 @@ KUBECTL = sorted(
 )
 PLUGIN = sorted({command for command in COMMANDS if re.match(r"kubectl gpu\b", command)})
 """What is typed with a server behind it in tests/booking/cli."""
-HELM = sorted({command for command in COMMANDS if command.startswith("helm ")})
+HELM = sorted({command for command in COMMANDS if re.match(r"helm .*charts/", command)})
 ELSEWHERE = re.compile(
     r"make |python -m |export KUBECONFIG=\.\.\.$|nvidia-modprobe |\.venv/bin/python -m devcluster$"
+    r"|pip install |helm \w+( --install)?$"
 )
-"""Typed by test_commands.py and test_story.py, or what a command prints, or a tool of NVIDIA's driver."""
+"""Typed by test_commands.py and test_story.py, or what a command prints, a tool of NVIDIA's driver, a wheel's
+installation, or words of a sentence about Helm."""
 SHORTEST_COMMAND = 3
 """``kubectl apply`` in a sentence is a verb: kubectl is asked what it does."""
 
