@@ -15,6 +15,7 @@ from cluster.process.clock import Clock, SystemClock
 from deviceplugin.allocation.mig_packing import Packing, by_parts
 from deviceplugin.allocator import Allocator, AllocatorSources, first_devices
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
+from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.kubelet.bound_pods import BoundPods
 from deviceplugin.kubelet.checkpoint import CheckpointFile
@@ -81,6 +82,7 @@ class RunningAgent:
                 self.device_cache,
                 resource=resource,
                 strategy=Strategy.CDI,
+                shares=ShareFiles(kubelet.root / "cdi"),
                 clock=clock,
             )
             endpoints = Endpoints(folder=kubelet.plugins, resource=resource, names=self.names)
