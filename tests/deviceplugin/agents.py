@@ -6,12 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from cluster.fake.clock import eventually
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, Sharing
 from cluster.objects.pods import Pod
 from cluster.process.clock import Clock, SystemClock
+from deviceplugin.advertised import listed
 from deviceplugin.allocation.mig_packing import Packing, by_parts
 from deviceplugin.allocator import Allocator, AllocatorSources, first_devices
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
@@ -31,6 +33,10 @@ from tests.fakes.kubelet import FakeKubelet
 _started_at = iter(range(1_700_000_000_000, 1_800_000_000_000, 1000))
 
 
+SHARED_MIB = 40960
+"""What each GPU offers to pods that share it."""
+
+
 def devices(count: int = 4, **fields: Any) -> tuple[Device, ...]:
     """Healthy GPUs, ``GPU-0`` and so on."""
     made = (
@@ -48,6 +54,7 @@ class RunningAgent:
         instance: str = "agent-a",
         *,
         advertised: Sequence[Device] | None = None,
+        slots: int = 0,
         stored: Callable[[], tuple[Pod, ...]] = tuple,
         bound: BoundPods | None = None,
         packing: Packing = Packing.DISTRIBUTED,
@@ -59,6 +66,8 @@ class RunningAgent:
         self.device_cache = DeviceCache()
         self.metrics = AgentMetrics(self.registry)
         self.names = SocketNames(instance, next(_started_at))
+        self.slots = slots
+        self.cdi = kubelet.root / "cdi"
         self.advertise(devices() if advertised is None else tuple(advertised))
         self.pods = pods = PodSource(
             PodsApi(kubelet.root / "pods-api" / "pods-api.sock", clock),
@@ -82,7 +91,7 @@ class RunningAgent:
                 self.device_cache,
                 resource=resource,
                 strategy=Strategy.CDI,
-                shares=ShareFiles(kubelet.root / "cdi"),
+                shares=ShareFiles(self.cdi),
                 clock=clock,
             )
             endpoints = Endpoints(folder=kubelet.plugins, resource=resource, names=self.names)
@@ -94,7 +103,11 @@ class RunningAgent:
 
     def advertise(self, devices: tuple[Device, ...], problem: str | None = None) -> None:
         """Change what the agent advertises."""
-        self.device_cache.put(AdvertisedDevices(devices, problem=problem, reported=True))
+        offered = Sharing(slots=self.slots, memory=SHARED_MIB)
+        if self.slots:
+            devices = tuple(msgspec.structs.replace(device, share=offered) for device in devices)
+        lists = listed(devices, frozenset(), {})
+        self.device_cache.put(AdvertisedDevices(devices, problem=problem, lists=lists, reported=True))
 
     def __enter__(self) -> Self:
         self._thread.start()
