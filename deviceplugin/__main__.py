@@ -76,6 +76,7 @@ from deviceplugin.settings import Settings
 from deviceplugin.usage.holder_source import HolderSource
 from deviceplugin.usage.holders_page import HoldersPage
 from deviceplugin.usage.monitor import Options, UsageMonitor
+from deviceplugin.usage.overuse_events import OveruseReporter
 from deviceplugin.usage.squatter_events import SquatterReporter
 from deviceplugin.usage.usage_metrics import UsageMetrics
 
@@ -218,6 +219,7 @@ def _measurer(
         holder_source.snapshot,
         metrics,
         SquatterReporter(recorder),
+        overuse=OveruseReporter(recorder),
         all_pods=sources.pods.all_pods,
         options=options,
         clock=clock,

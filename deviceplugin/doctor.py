@@ -138,8 +138,8 @@ def _shares(settings: Settings) -> Finding:
         return Finding(about, "fine", "GPUs are given whole only.")
     if settings.device_list_strategy is not Strategy.CDI:
         message = (
-            f"With the strategy {settings.device_list_strategy} containers get their GPUs, but are not told how"
-            f" much of them they may use: set {names.setting('device_list_strategy')} to {Strategy.CDI}."
+            f"With the strategy {settings.device_list_strategy} containers get their GPUs, but are not told"
+            f" how much of them they may use: set {names.setting('device_list_strategy')} to {Strategy.CDI}."
         )
         return Finding(about, "warning", message)
     return Finding(about, "fine", f"{slots} containers can share a GPU.")

@@ -68,6 +68,10 @@ class PodDevices:
             merged[container] = merged.get(container, frozenset()) | frozenset(map(physical, ids))
         return merged
 
+    def containers_of(self, resource: str) -> Entries:
+        """The ids of one of the other resources, by container."""
+        return self.others.get(resource, {})
+
     def of_pods(self, uids: AbstractSet[str]) -> "PodDevices":
         """The part of the checkpoint about these pods."""
 
