@@ -8,7 +8,7 @@ container without devices needs as many as the call asks for.
 Source: kubelet 1.37.1 (HandlePodAdditions, devicemanager.devicesToAllocate). Laws L1, L6.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -175,8 +175,7 @@ def _decided(found: tuple[UnservedContainer, ...], request: AllocationRequest, s
         return _for(found[0], request, state)
     if _is_a_guess(found, state):
         return Decision(_unknown(state, found), (), message=_why_unknown(request, state, found))
-    free = _by_rank(request.available, (busy, unserved_assignments(state)))
-    devices = _filled((), free, request, state.pick)
+    devices = _filled((), _ranked(request, busy, unserved_assignments(state)), request, state.pick)
     return Decision(_unknown(state, found), devices, message=_why_unknown(request, state, found))
 
 
@@ -284,8 +283,7 @@ def _for(container: UnservedContainer, request: AllocationRequest, state: NodeSt
     free_ids = _one_of_each(by_slot(request.available - busy), request.must_include)
     wanted = [free_ids[uuid] for uuid in assigned if uuid in free_ids]
     assigned_to_others = unserved_assignments(state, but=(container.uid, container.container))
-    free = _by_rank(request.available, (busy, assigned_to_others))
-    devices = _filled(wanted, free, request, state.pick)
+    devices = _filled(wanted, _ranked(request, busy, assigned_to_others), request, state.pick)
     verdict = _kept(assigned, devices)
     message = "" if verdict is Verdict.ASSIGNED else _why_other(container, assigned, devices)
     return Decision(verdict, devices, container.pod, container.container, message)
@@ -312,20 +310,21 @@ def _kept(assigned: tuple[str, ...], devices: tuple[str, ...]) -> Verdict:
 
 
 def _filled(
-    wanted: Iterable[str], tiers: Sequence[Sequence[str]], request: AllocationRequest, pick: Pick
+    wanted: Iterable[str], ranked: Iterable[Sequence[Sequence[str]]], request: AllocationRequest, pick: Pick
 ) -> tuple[str, ...]:
     """The required ids, the wanted ones, then tier by tier as many as are still missing.
 
     Slots are taken of different GPUs, as long as there are any.
     """
     chosen = dict.fromkeys([*sorted(request.must_include), *wanted])
-    for tier in tiers:
-        left = list(_one_of_each(tier, chosen).values())
-        missing = request.size - len(chosen)
-        if missing > 0:
-            more = left if len(left) <= missing else pick(left, frozenset(chosen), missing)
-            chosen.update(dict.fromkeys(more))
-    chosen.update(dict.fromkeys(chain.from_iterable(tiers)))
+    for tiers in ranked:
+        for tier in tiers:
+            left = list(_one_of_each(tier, chosen).values())
+            missing = request.size - len(chosen)
+            if missing > 0:
+                more = left if len(left) <= missing else pick(left, frozenset(chosen), missing)
+                chosen.update(dict.fromkeys(more))
+        chosen.update(dict.fromkeys(chain.from_iterable(tiers)))
     return tuple(chosen)[: request.size]
 
 
@@ -339,13 +338,16 @@ def _one_of_each(ids: Iterable[str], chosen: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _by_rank(available: frozenset[str], avoided: tuple[frozenset[str], ...]) -> list[list[str]]:
-    """The devices in tiers: those in the first avoided set last, and so on; each in stable order."""
-    tiers: dict[tuple[bool, ...], list[str]] = {}
-    for device in by_slot(available):
-        rank = tuple(device in devices or physical(device) in devices for devices in avoided)
-        tiers.setdefault(rank, []).append(device)
-    return [tiers[rank] for rank in sorted(tiers)]
+def _ranked(
+    request: AllocationRequest, busy: frozenset[str], promised: frozenset[str]
+) -> Iterator[list[list[str]]]:
+    """The ids in tiers, in stable order: those that are free, and then the others.
+
+    Devices promised to other containers (UUIDs) come last each time.
+    """
+    for ids in (request.available - busy, request.available & busy):
+        ordered = by_slot(ids)
+        yield [[one for one in ordered if (physical(one) in promised) is late] for late in (False, True)]
 
 
 def _unknown(state: NodeState, found: tuple[UnservedContainer, ...]) -> Verdict:
