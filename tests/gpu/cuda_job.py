@@ -8,6 +8,7 @@ CUDA it says why, and waits as long as it would have computed.
 
 import ctypes
 import json
+import os
 import re
 import signal
 import sys
@@ -20,6 +21,8 @@ FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aar
 ELEMENTS, THREADS, BATCH = 1 << 16, 256, 500
 ADDED = 3
 """By every launch, to every element."""
+MEMORY = "GPU_BOOKING_GPU_MEMORY_MIB"
+"""What a container with a share of a GPU is told that it may use of it."""
 TERMINATED = 75
 """The exit status of a job that was terminated."""
 KERNEL = b"""
@@ -162,7 +165,7 @@ def main(seconds: int) -> int:
         uuids, why = cuda.devices(), ""
     except CudaError as error:
         uuids, why = [], str(error)
-    say(uuids=uuids, nodes=nodes, why=why)
+    say(uuids=uuids, nodes=nodes, why=why, memory=os.environ.get(MEMORY))
     time = Seconds(seconds)
     launches = 0
     try:
