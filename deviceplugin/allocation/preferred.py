@@ -18,7 +18,7 @@ from typing import Final
 
 from cluster import names
 from cluster.objects.assignment import readable_assignment_of
-from cluster.objects.pods import Pod, container_needs, is_terminal
+from cluster.objects.pods import ContainerNeed, Pod, container_needs, is_terminal
 from cluster.objects.quantity import QuantityError
 from cluster.objects.slots import in_order as by_slot
 from cluster.objects.slots import physical
@@ -117,8 +117,12 @@ class NodeState:
         return self._unserved(other, holdings.others.get(other, {})) if other else ()
 
     def _unserved(self, resource: str, served: Entries) -> tuple[tuple["UnservedContainer", ...], ...]:
-        found = (_unserved(pod, resource, served) for pod in self.living)
+        found = (_unserved(pod, needs, resource, served) for pod, needs in self._needs)
         return tuple(waiting for waiting in found if waiting)
+
+    @cached_property
+    def _needs(self) -> tuple[tuple[Pod, tuple[ContainerNeed, ...]], ...]:
+        return tuple((pod, _needs(pod)) for pod in self.living)
 
 
 @dataclass(frozen=True)
@@ -261,11 +265,16 @@ def _is_certain(state: NodeState) -> bool:
     return _knows_who_lives(state) and not state.from_watch
 
 
-def _unserved(pod: Pod, resource: str, served: Entries) -> tuple[UnservedContainer, ...]:
+def _needs(pod: Pod) -> tuple[ContainerNeed, ...]:
     try:
-        needs = container_needs(pod)
+        return container_needs(pod)
     except QuantityError:
-        return ()
+        return ()  # no such pod can be created
+
+
+def _unserved(
+    pod: Pod, needs: tuple[ContainerNeed, ...], resource: str, served: Entries
+) -> tuple[UnservedContainer, ...]:
     return tuple(
         UnservedContainer(pod, need.name, need.count)
         for need in needs
