@@ -60,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sharing_slots: Annotated[int, msgspec.Meta(ge=0, le=64)] = PER_GPU
     """How many containers can share a GPU (``nvidia.com/gpu.shared``); 0: GPUs are given whole only. With
     another strategy than ``cdi`` a container gets its GPUs, but is not told how much of them it may use."""
-    sharing_reserve_mib: Annotated[int, msgspec.Meta(ge=0, le=1_048_576)] = 512
+    sharing_reserve_mib: Annotated[int, msgspec.Meta(ge=0, le=999_999)] = 512
     """MiB of each GPU that are not given in shares, besides what the driver keeps for itself: contexts of
     CUDA take some."""
     kubelet_root: Path = Path("/var/lib/kubelet")

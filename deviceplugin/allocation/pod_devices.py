@@ -68,9 +68,11 @@ class PodDevices:
             merged[container] = merged.get(container, frozenset()) | frozenset(map(physical, ids))
         return merged
 
-    def containers_of(self, resource: str) -> Entries:
-        """The ids of one of the other resources, by container."""
-        return self.others.get(resource, {})
+    @property
+    def slots_of_containers(self) -> Entries:
+        """The slots of shared GPUs that each container has."""
+        found = ((place, frozenset(filter(is_slot, ids))) for place, ids in self._all())
+        return {place: slots for place, slots in found if slots}
 
     def of_pods(self, uids: AbstractSet[str]) -> "PodDevices":
         """The part of the checkpoint about these pods."""

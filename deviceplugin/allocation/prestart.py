@@ -32,7 +32,8 @@ class StartVerdict(StrEnum):
     UNHEALTHY = "unhealthy"
     TWO_PODS = "two-pods"
     SHARE_CONFLICT = "share-conflict"
-    """One pod has a GPU whole, and another one a share of it."""
+    """One pod has a GPU whole, and another one a share of it; or a pod has a share of another GPU than
+    assigned, and there is not enough of that."""
     UNKNOWN_POD = "unknown-pod"
     WRONG_MODEL = "wrong-model"
 
@@ -98,6 +99,15 @@ def decide(
             StartVerdict.UNCHECKED, message="The kubelet's checkpoint cannot be read: not checked."
         )
     return _by_checkpoint(devices, holdings, pods, _Facts(pods or {}, known, other_resources))
+
+
+def too_full(decision: StartDecision, uuid: str) -> StartDecision:
+    """The decision for a pod with a share of another GPU than assigned, of which too much would be given."""
+    message = (
+        f"{decision.message} GPU {uuid} has not so much memory left for shares. Delete the pod, so that it"
+        " gets another GPU."
+    )
+    return replace(decision, gate=StartVerdict.SHARE_CONFLICT, message=message)
 
 
 def _by_checkpoint(

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from cluster.objects.pods import Pod
 from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.allocation.share_limits import share_limits
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointReader
 from deviceplugin.usage.holders import HolderSnapshot, holders
-from deviceplugin.usage.shares import share_limits
 
 
 class HolderSource:

@@ -9,7 +9,8 @@ from cluster import names
 from cluster.kube.events import EventRecorder
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from deviceplugin.usage.shares import Overuse, Place
+from deviceplugin.allocation.share_limits import Place
+from deviceplugin.usage.shares import Overuse
 from deviceplugin.usage.snapshot import UsageSnapshot
 
 log = structlog.get_logger(__name__)

@@ -7,10 +7,11 @@ from typing import Final
 
 from cluster.objects.device_usage import MOST_SQUATTERS, DeviceUsage, NodeUsage, Squatter
 from cluster.objects.pods import Pod
+from deviceplugin.allocation.share_limits import Place
 from deviceplugin.nvml.interface import GpuUsage
 from deviceplugin.nvml.inventory import NodeDevice
 from deviceplugin.usage.holders import Holder, HolderSnapshot, owner_labels
-from deviceplugin.usage.shares import Overuse, Place, overuse
+from deviceplugin.usage.shares import Overuse, overuse
 from deviceplugin.usage.squatters import SquattingProcess
 
 _MIB: Final = 1 << 20

@@ -8,7 +8,7 @@ import pytest
 
 from cluster import names
 from cluster.objects.slots import as_a_name, physical, slot_id
-from tests.deviceplugin.agents import RunningAgent, devices
+from tests.deviceplugin.agents import SHARED_MIB, RunningAgent, devices
 from tests.fakes.kubelet import FakeContainer, FakeKubelet, FakePod
 
 SHARED = names.SHARED_RESOURCE
@@ -240,3 +240,18 @@ def test_a_share_waits_while_its_limit_cannot_be_written(kubelet: FakeKubelet) -
             kubelet.prestart(pod.uid, "main")
         agent.cdi.unlink()
         kubelet.prestart(pod.uid, "main")
+
+
+def test_l1_a_share_of_another_gpu_than_assigned_starts_if_there_is_room(
+    kubelet: FakeKubelet,
+) -> None:
+    with RunningAgent(kubelet, advertised=devices(1), slots=16) as agent:
+        first, second = a_share("GPU-0", SHARED_MIB - 8192), a_share("GPU-9", 8193)
+        for pod in (first, second):
+            assert kubelet.admit(pod)
+        kubelet.prestart(first.uid, "main")
+        with pytest.raises(grpc.RpcError, match="not so much memory left"):
+            kubelet.prestart(second.uid, "main")
+        kubelet.end(first.uid)
+        kubelet.prestart(second.uid, "main")
+        assert agent.counted("container_starts_total", gate="other-devices") == 1

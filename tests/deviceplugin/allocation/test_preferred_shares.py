@@ -25,7 +25,7 @@ def held_by(ids: list[str | None]) -> PodDevices:
 
 
 def seen_by(resource: str, held: PodDevices) -> PodDevices:
-    both = {GPU: held.entries, SHARED: held.containers_of(SHARED)}
+    both = {GPU: held.entries, SHARED: held.others[SHARED]}
     return PodDevices(both.pop(resource), both)
 
 

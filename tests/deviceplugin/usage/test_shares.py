@@ -10,8 +10,8 @@ from cluster.objects.inventory import Sharing
 from cluster.objects.pods import Container, Pod, Resources
 from cluster.objects.slots import slot_id
 from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.allocation.share_limits import share_limits
 from deviceplugin.nvml.interface import GpuProcess
-from deviceplugin.usage.shares import share_limits
 from tests.deviceplugin.pods import pod
 from tests.deviceplugin.usage.node import GIB, UID_A, UID_B, MeasuredNode, busy, gpu
 
