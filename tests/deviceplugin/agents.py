@@ -9,6 +9,7 @@ from typing import Any, Self
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from cluster import names
 from cluster.fake.clock import eventually
 from cluster.objects.inventory import Device, Sharing
 from cluster.objects.pods import Pod
@@ -121,7 +122,10 @@ class RunningAgent:
     def wait_registered(self) -> None:
         """Wait until the kubelet has this agent's devices."""
         eventually(lambda: self.registrar.is_registered)
-        eventually(lambda: self.kubelet.capacity == len(self.device_cache.now.devices))
+        now = self.device_cache.now
+        eventually(lambda: self.kubelet.capacity == len(now.devices))
+        slots = now.listed.get(names.SHARED_RESOURCE, ())
+        eventually(lambda: len(self.kubelet.slots) == len(slots))
 
     def stop(self) -> None:
         """End in good order, as after SIGTERM."""
