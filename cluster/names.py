@@ -83,6 +83,10 @@ SHARING: Final = f"{DOMAIN}/sharing"
 """How a pod shares its GPUs: ``time-slice``, ``mps``, ``any``; ``whole``: not at all, whatever its namespace
 gives by default."""
 
+# --- written by administrators on Nodes --------------------------------------------------------------
+SHARE_LABEL: Final = f"{DOMAIN}/share"
+"""Label of a Node: ``never`` where GPUs are given whole only."""
+
 # --- written by administrators on Namespaces ---------------------------------------------------------
 OWNER: Final = f"{DOMAIN}/owner"
 """On a Namespace, by an administrator: the user id to whom the pods belong that controllers create in it."""

@@ -261,7 +261,7 @@ def _watch(
 def _orders(
     settings: Settings, preparation: Preparation, watch: GpuWatch, *, kube: Kube, clock: Clock
 ) -> tuple[DeviceOrdersHandler, Reflector[Node]]:
-    orders = DeviceOrdersHandler(preparation.cordon, watch.clear)
+    orders = DeviceOrdersHandler(preparation.cordon, watch.clear, preparation.share)
     mine = f"metadata.name={settings.node_name}"
     return orders, Reflector(kube, NODES, orders, clock, field_selector=mine)
 

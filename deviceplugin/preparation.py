@@ -110,7 +110,7 @@ class Preparation:
         clock: Clock,
     ) -> None:
         self._device_cache = device_cache
-        self._options = options
+        self._options = self._most = options
         self._folders = folders
         self._checkpoint = checkpoint
         self._pods = pods
@@ -139,6 +139,15 @@ class Preparation:
             if self._shown is not None:
                 self._apply(self._shown)
 
+    def share(self, wanted: bool) -> None:  # noqa: FBT001 - a handler's only argument
+        """Set whether GPUs may be shared, as far as the settings allow. Safe from any thread."""
+        with self._lock:
+            slots = self._most.slots if wanted else 0
+            if slots != self._options.slots:
+                self._options = replace(self._options, slots=slots)
+                if self._shown is not None:
+                    self._apply(self._shown)
+
     def run(self, stop: threading.Event, unresponsive_for: Callable[[], float]) -> None:
         """Check the machine's files regularly, until the stop event is set.
 
@@ -146,12 +155,12 @@ class Preparation:
             stop: ends it.
             unresponsive_for: seconds since the driver last answered.
         """
-        pause = HOLDERS_EVERY if self._options.slots else RECHECK_EVERY
+        pause = HOLDERS_EVERY if self._most.slots else RECHECK_EVERY
         checked = self._clock.monotonic()
         while not self._clock.wait(stop, pause):
             with self._lock:
                 now = self._clock.monotonic()
-                if self._options.slots and now - checked < RECHECK_EVERY:
+                if self._most.slots and now - checked < RECHECK_EVERY:
                     self._follow_holders()
                     continue
                 checked = now
@@ -203,7 +212,7 @@ class Preparation:
         is_lost = not found.uids and bool(self._recorded.uids)
         holdings = self._recorded = self._recorded if is_lost else found
         staying = holdings
-        by_pods = self._options.mig is not MigStrategy.NONE or bool(self._options.slots)
+        by_pods = self._options.mig is not MigStrategy.NONE or bool(self._most.slots)
         if by_pods or holdings.others or is_lost:
             pods = self._pods() if holdings.uids else None
             if pods is not None:

@@ -8,10 +8,13 @@ import pytest
 
 from cluster import names
 from cluster.objects.inventory import Device, Sharing
+from cluster.objects.meta import Meta
+from cluster.objects.nodes import Node as KubeNode
 from cluster.objects.pods import Pod
 from cluster.objects.slots import as_a_name, slot_id, slots_of
 from deviceplugin.advertised import NOT_SHARED, AdvertisingOptions, advertised, listed
 from deviceplugin.kubelet.checkpoint import NAME
+from deviceplugin.node.device_orders import DeviceOrdersHandler
 from deviceplugin.nvml.interface import GpuFacts
 from deviceplugin.nvml.inventory import NodeDevice
 from deviceplugin.preparation import HOLDERS_EVERY
@@ -154,3 +157,20 @@ def test_specifications_of_slots_that_no_pod_has_are_removed_at_the_start(tmp_pa
     machine.report(with_memory(0))
     left = {path.name for path in machine.cdi.glob(f"{names.SHARE_FILE_PREFIX}*")}
     assert left == {f"{names.SHARE_FILE_PREFIX}{as_a_name(held)}.json"}
+
+
+def test_a_node_whose_gpus_are_never_shared_offers_no_slots_but_keeps_those_in_use(tmp_path: Path) -> None:
+    machine = Node(tmp_path, slots=4)
+    orders = DeviceOrdersHandler(
+        machine.preparation.cordon, lambda _uuid, _order: None, machine.preparation.share
+    )
+    machine.report(with_memory(0))
+    never = KubeNode(metadata=Meta(name="node-a", labels={names.SHARE_LABEL: "never"}))
+    orders.upsert(never)
+    assert machine.offers() == {WHOLE: 1}
+    assert machine.device_cache.now.devices[0].share is None
+    machine.hold(pod("a"), a=slot_id("GPU-0", 2))
+    machine.report(with_memory(0))
+    assert machine.offers() == {WHOLE: 0, SHARED: 0}
+    orders.upsert(KubeNode(metadata=Meta(name="node-a")))
+    assert machine.offers() == {WHOLE: 0, SHARED: 4}
