@@ -348,15 +348,15 @@ def _one_of_each(ids: Iterable[str], chosen: Iterable[str]) -> dict[str, str]:
 
 
 def _ranked(
-    request: AllocationRequest, busy: frozenset[str], promised: frozenset[str]
+    request: AllocationRequest, busy: frozenset[str], assigned: frozenset[str]
 ) -> Iterator[list[list[str]]]:
     """The ids in tiers, in stable order: those that are free, and then the others.
 
-    Devices promised to other containers (UUIDs) come last each time.
+    Devices assigned to other containers (UUIDs) come last each time.
     """
     for ids in (request.available - busy, request.available & busy):
         ordered = by_slot(ids)
-        yield [[one for one in ordered if (physical(one) in promised) is late] for late in (False, True)]
+        yield [[one for one in ordered if (physical(one) in assigned) is late] for late in (False, True)]
 
 
 def _unknown(state: NodeState, found: tuple[UnservedContainer, ...]) -> Verdict:

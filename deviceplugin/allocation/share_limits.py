@@ -26,10 +26,10 @@ def share_limits(
     if holdings is None:
         return {}
     known = {device.uuid: device for device in devices}
-    asked = {pod.metadata.uid: _amounts(pod) for pod in pods}
+    requested = {pod.metadata.uid: _amounts(pod) for pod in pods}
     of_slots: dict[tuple[str, str], int] = {}
     for (uid, container), slots in holdings.slots_of_containers.items():
-        amount = asked.get(uid, {}).get(container)
+        amount = requested.get(uid, {}).get(container)
         for slot in slots if amount else ():
             if amount and (device := known.get(physical(slot))):
                 of_slots[slot, uid] = max(of_slots.get((slot, uid), 0), amount.memory_on(device) * _MIB)

@@ -41,13 +41,18 @@ def _of_gpushare(
     pod: Pod, containers: Sequence[str], devices: Sequence[Device], *, memory: Sequence[int]
 ) -> dict[str, str]:
     """The variables of gpushare, for a container with its resource; its unit follows from the two amounts."""
-    asked = {one.name: _aliyun(one) for one in _containers(pod)}
-    own = max((asked.get(name, 0) for name in containers), default=0)
+    requested = {one.name: _aliyun(one) for one in _containers(pod)}
+    own = max((requested.get(name, 0) for name in containers), default=0)
     if not own or not devices or not memory[0]:
         return {}
     first = devices[0]
     unit = max(1, memory[0] // own)
-    values = {"IDX": first.index, "POD": sum(asked.values()), "CONTAINER": own, "DEV": first.memory // unit}
+    values = {
+        "IDX": first.index,
+        "POD": sum(requested.values()),
+        "CONTAINER": own,
+        "DEV": first.memory // unit,
+    }
     return {f"{names.ALIYUN_VARIABLE}{key}": str(value) for key, value in values.items()}
 
 

@@ -193,8 +193,8 @@ def _of_shares(
     """The choice of a slot among those of eight GPUs, and a start with the CDI specification written."""
     stream.await_that(FREE_SLOT, "Healthy")
     offered = [slot for one in GPUS for slot in slots_of(one.uuid, PER_GPU) if slot != HELD_SLOT]
-    asked = dp.ContainerPreferredAllocationRequest(available_deviceIDs=offered, allocation_size=1)
-    request = dp.PreferredAllocationRequest(container_requests=[asked])
+    container_request = dp.ContainerPreferredAllocationRequest(available_deviceIDs=offered, allocation_size=1)
+    request = dp.PreferredAllocationRequest(container_requests=[container_request])
 
     def choose() -> list[str]:
         return list(agent.GetPreferredAllocation(request).container_responses[0].deviceIDs)

@@ -209,7 +209,7 @@ def test_an_error_of_nvml_has_its_own_message(patient: Patient) -> None:
     ("strategy", "slots", "severity"),
     [("cdi", 16, "fine"), ("environment", 16, "warning"), ("device-nodes", 0, "fine")],
 )
-def test_shares_of_which_containers_are_not_told_how_large_they_are_get_a_warning(
+def test_shares_whose_size_no_container_gets_to_know_are_a_warning(
     patient: Patient, strategy: str, slots: int, severity: str
 ) -> None:
     patient.settings = msgspec.structs.replace(

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -32,8 +33,12 @@ def card(*, partitioned: bool = False, parent: str | None = None) -> NodeDevice:
     return NodeDevice(published=published, minor=0, pci=facts.pci, facts=facts, partitioned=partitioned)
 
 
-def shared_gpu(slots: int = 2, **fields: str) -> Device:
-    return Device(uuid="GPU-0", index=0, model=MODEL, share=Sharing(slots=slots, memory=1), **fields)
+def shared_gpu(
+    slots: int = 2, health: Literal["healthy", "unhealthy"] = "healthy", reason: str | None = None
+) -> Device:
+    return Device(
+        uuid="GPU-0", index=0, model=MODEL, share=Sharing(slots=slots, memory=1), health=health, reason=reason
+    )
 
 
 def offered(device: Device, **held: str) -> dict[str, list[str]]:
@@ -51,8 +56,8 @@ def test_a_gpu_publishes_what_it_offers_to_pods_that_share_it() -> None:
     way = AdvertisingOptions(slots=16, reserve=512)
     (device,) = advertised((card(),), nodes_of((card(),)), way)
     assert device.share == Sharing(slots=16, memory=81920 - 633 - 512)
-    sick = card().as_unhealthy("XID 79")
-    assert advertised((sick,), nodes_of((sick,)), way)[0].share == device.share
+    unhealthy = card().as_unhealthy("XID 79")
+    assert advertised((unhealthy,), nodes_of((unhealthy,)), way)[0].share == device.share
 
 
 @pytest.mark.parametrize(

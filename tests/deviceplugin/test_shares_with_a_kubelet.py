@@ -37,7 +37,7 @@ def a_whole(gpu: str) -> FakePod:
     return a_pod({"main": [gpu]}, FakeContainer("main", 1))
 
 
-def told(agent: RunningAgent, slot: str) -> dict[str, str]:
+def limits(agent: RunningAgent, slot: str) -> dict[str, str]:
     """The environment that a slot's CDI specification gives."""
     spec = json.loads((agent.cdi / f"{names.SHARE_FILE_PREFIX}{as_a_name(slot)}.json").read_text())
     (device,) = spec["devices"]
@@ -59,7 +59,7 @@ def test_a_burst_of_pods_on_one_node_gets_exactly_its_gpus_and_limits(kubelet: F
             (slot,) = kubelet.devices_of(pod.uid)
             gpu = f"GPU-{n * 7 % 4}"
             assert physical(slot) == gpu
-            assert told(agent, slot) == {
+            assert limits(agent, slot) == {
                 names.DEVICES_VARIABLE: gpu,
                 names.GPU_MEMORY_VARIABLE: str(256 * (n + 1)),
             }
@@ -93,7 +93,7 @@ def test_a_slot_of_an_init_container_goes_to_the_app_with_the_larger_limit(kubel
         assert kubelet.held[pod.uid, "setup"] == kubelet.held[pod.uid, "main"] == {slot}
         for container in ("setup", "main"):
             kubelet.prestart(pod.uid, container)
-            assert told(agent, slot)[names.GPU_MEMORY_VARIABLE] == "16384"
+            assert limits(agent, slot)[names.GPU_MEMORY_VARIABLE] == "16384"
 
 
 def test_two_containers_of_a_pod_share_one_gpu_with_a_limit_each(kubelet: FakeKubelet) -> None:
@@ -104,7 +104,7 @@ def test_two_containers_of_a_pod_share_one_gpu_with_a_limit_each(kubelet: FakeKu
             kubelet.prestart(pod.uid, container)
             (slot,) = kubelet.held[pod.uid, container]
             assert physical(slot) == "GPU-3"
-            assert told(agent, slot)[names.GPU_MEMORY_VARIABLE] == limit
+            assert limits(agent, slot)[names.GPU_MEMORY_VARIABLE] == limit
 
 
 def test_a_container_has_its_shares_on_different_gpus(kubelet: FakeKubelet) -> None:
@@ -116,8 +116,8 @@ def test_a_container_has_its_shares_on_different_gpus(kubelet: FakeKubelet) -> N
             kubelet.prestart(pod.uid, "main")
             assert len({physical(slot) for slot in kubelet.devices_of(pod.uid)}) == 2
         for slot in kubelet.devices_of(assigned.uid):
-            assert told(agent, slot)[names.DEVICES_VARIABLE] == "GPU-1,GPU-3"
-            assert told(agent, slot)[names.GPU_MEMORY_VARIABLE] == "512,512"
+            assert limits(agent, slot)[names.DEVICES_VARIABLE] == "GPU-1,GPU-3"
+            assert limits(agent, slot)[names.GPU_MEMORY_VARIABLE] == "512,512"
 
 
 def test_a_specification_of_an_earlier_holder_is_gone_before_the_next_one_starts(
@@ -129,12 +129,12 @@ def test_a_specification_of_an_earlier_holder_is_gone_before_the_next_one_starts
         kubelet.prestart(first.uid, "main")
         (slot,) = kubelet.devices_of(first.uid)
         kubelet.end(first.uid)
-        assert told(agent, slot)[names.GPU_MEMORY_VARIABLE] == "30000"
+        assert limits(agent, slot)[names.GPU_MEMORY_VARIABLE] == "30000"
         kubelet.admit(second)
         assert kubelet.devices_of(second.uid) == {slot}
         assert files(agent) == []
         kubelet.prestart(second.uid, "main")
-        assert told(agent, slot)[names.GPU_MEMORY_VARIABLE] == "1024"
+        assert limits(agent, slot)[names.GPU_MEMORY_VARIABLE] == "1024"
 
 
 def test_an_agent_that_ended_between_allocation_and_start_tells_the_limit_later(
@@ -146,7 +146,7 @@ def test_an_agent_that_ended_between_allocation_and_start_tells_the_limit_later(
         assert files(agent) == []
     with RunningAgent(kubelet, "agent-b", slots=16) as agent:
         kubelet.prestart(pod.uid, "main")
-        assert told(agent, slot_id("GPU-1", 0))[names.GPU_MEMORY_VARIABLE] == "2048"
+        assert limits(agent, slot_id("GPU-1", 0))[names.GPU_MEMORY_VARIABLE] == "2048"
 
 
 def test_shares_survive_a_restart_of_the_kubelet(kubelet: FakeKubelet) -> None:
@@ -162,7 +162,7 @@ def test_shares_survive_a_restart_of_the_kubelet(kubelet: FakeKubelet) -> None:
         for pod, limit in ((before, "2048"), (after, "4096")):
             kubelet.prestart(pod.uid, "main")
             (slot,) = kubelet.devices_of(pod.uid)
-            assert told(agent, slot)[names.GPU_MEMORY_VARIABLE] == limit
+            assert limits(agent, slot)[names.GPU_MEMORY_VARIABLE] == limit
 
 
 def test_a_pod_that_is_deleted_while_it_is_admitted_leaves_the_others_their_gpus(
@@ -208,10 +208,10 @@ def test_l1_neither_starts_if_the_kubelet_has_given_a_gpu_whole_and_in_shares(ku
         kubelet.prestart(share.uid, "main")
 
 
-def test_a_pod_without_an_assignment_takes_no_gpu_that_is_promised_whole(kubelet: FakeKubelet) -> None:
+def test_a_pod_without_an_assignment_takes_no_gpu_that_is_assigned_whole(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet, advertised=devices(2), slots=16):
-        promised = a_pod({"main": ["GPU-0"]}, FakeContainer("main", 1), phase="Running", started=True)
-        kubelet.pods[promised.uid] = promised
+        assigned = a_pod({"main": ["GPU-0"]}, FakeContainer("main", 1), phase="Running", started=True)
+        kubelet.pods[assigned.uid] = assigned
         pod = a_pod({}, sharing("main"))
         kubelet.admit(pod)
         assert {physical(slot) for slot in kubelet.devices_of(pod.uid)} == {"GPU-1"}

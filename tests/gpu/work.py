@@ -59,7 +59,7 @@ class Work:
         container = probe.container("main", gpus=gpus)
         folders = self._folders()
         container |= {
-            "command": [_python(), f"{_IN_POD}/{JOB.name}", str(seconds)],
+            "command": [_python(), f"{_IN_POD}/{JOB.name}", str(seconds), names.GPU_MEMORY_VARIABLE],
             "args": [],
             "env": [{"name": key, "value": value} for key, value in self._environment().items()],
             "volumeMounts": [
