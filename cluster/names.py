@@ -83,6 +83,10 @@ SHARING: Final = f"{DOMAIN}/sharing"
 """How a pod shares its GPUs: ``time-slice``, ``mps``, ``any``; ``whole``: not at all, whatever its namespace
 gives by default."""
 
+# --- written by administrators on Nodes --------------------------------------------------------------
+SHARE_LABEL: Final = f"{DOMAIN}/share"
+"""Label of a Node: ``never`` where GPUs are given whole only."""
+
 # --- written by administrators on Namespaces ---------------------------------------------------------
 OWNER: Final = f"{DOMAIN}/owner"
 """On a Namespace, by an administrator: the user id to whom the pods belong that controllers create in it."""
@@ -300,6 +304,8 @@ GPU_HEALTHY: Final = "GPUHealthy"
 """``reason`` of the Event on a Node that says that a GPU gets new pods again."""
 PODS_UNREADABLE: Final = "PodsUnreadable"
 """``reason`` of the Event on a Node whose agent cannot tell which pod is admitted: the node gets no pods."""
+GPU_MEMORY_EXCEEDED: Final = "GPUMemoryExceeded"
+"""``reason`` of the Event on a pod that uses more memory of a GPU than its share."""
 GPU_SQUATTED: Final = "GPUSquatted"
 """``reason`` of the Event on a Node about a process on a GPU that its pod does not hold."""
 NOT_NOW: Final = "Not now."
@@ -312,6 +318,10 @@ CDI_KIND: Final = f"{DOMAIN}/gpu"
 
 CDI_FILE: Final = f"{DOMAIN}-gpu.json"
 """File of the agent's own CDI specification, in the node's folder of them."""
+SHARE_KIND: Final = f"{DOMAIN}/share"
+"""Kind of the CDI devices that tell a container its shares: ``gpu-booking.io/share=<uuid>-<slot>``."""
+SHARE_FILE_PREFIX: Final = f"{DOMAIN}-share-"
+"""The CDI specification of a slot is ``gpu-booking.io-share-<uuid>-<slot>.json``."""
 LDCACHE_HOOK: Final = "gpu-booking-ldcache"
 """Hook in the agent's CDI specification by which a container's loader finds the driver's libraries."""
 SOCKET_PREFIX: Final = "gpu-booking-"
@@ -332,6 +342,13 @@ FORM_COOKIE: Final = "gpu-booking-form"
 # --- environment inside a container ------------------------------------------------------------------
 DEVICES_VARIABLE: Final = "GPU_BOOKING_DEVICES"
 """UUIDs of the container's GPUs, comma-separated: for people; the device nodes are the truth."""
+GPU_MEMORY_VARIABLE: Final = "GPU_BOOKING_GPU_MEMORY_MIB"
+"""MiB that the container may use of each of the GPUs in ``GPU_BOOKING_DEVICES``, comma-separated."""
+GPU_CORES_VARIABLE: Final = "GPU_BOOKING_GPU_CORES"
+"""Percent of the compute of each GPU that the container was promised, if it was."""
+ALIYUN_VARIABLE: Final = "ALIYUN_COM_GPU_MEM_"
+"""gpushare's variables begin with it: ``IDX`` (index of the GPU), and in the unit of ``ALIYUN_MEMORY`` what
+the ``POD``, the ``CONTAINER`` and the GPU (``DEV``) have."""
 VISIBLE_DEVICES_VARIABLE: Final = "NVIDIA_VISIBLE_DEVICES"
 """What NVIDIA's container runtime reads: UUIDs with the strategy ``environment``, ``none`` for no GPU."""
 

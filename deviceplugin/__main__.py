@@ -36,11 +36,12 @@ from cluster.process.settings import SettingsError, load
 from cluster.version import VERSION
 from deviceplugin.advertised import AdvertisingOptions
 from deviceplugin.allocation.mig_packing import DevicePick, by_parts
-from deviceplugin.allocator import Allocator, AllocatorSources
+from deviceplugin.allocator import Allocator, AllocatorSources, first_devices
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.doctor import Tools, examine, report
 from deviceplugin.injection.driver import library_under
 from deviceplugin.injection.host_cdi_files import HostFolders
+from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.kubelet.apiserver_pods import ApiServerPods
 from deviceplugin.kubelet.bound_pods import BoundPods
 from deviceplugin.kubelet.bound_pods_watch import BoundPodsWatch
@@ -75,6 +76,7 @@ from deviceplugin.settings import Settings
 from deviceplugin.usage.holder_source import HolderSource
 from deviceplugin.usage.holders_page import HoldersPage
 from deviceplugin.usage.monitor import Options, UsageMonitor
+from deviceplugin.usage.overuse_events import OveruseReporter
 from deviceplugin.usage.squatter_events import SquatterReporter
 from deviceplugin.usage.usage_metrics import UsageMetrics
 
@@ -183,7 +185,12 @@ def _preparation(
 ) -> Preparation:
     return Preparation(
         sources.device_cache,
-        AdvertisingOptions(strategy=settings.device_list_strategy, mig=settings.mig_strategy),
+        AdvertisingOptions(
+            strategy=settings.device_list_strategy,
+            mig=settings.mig_strategy,
+            slots=settings.sharing_slots,
+            reserve=settings.sharing_reserve_mib,
+        ),
         _folders(settings),
         checkpoint=sources.checkpoint,
         pods=sources.pods.at_once,
@@ -212,6 +219,7 @@ def _measurer(
         holder_source.snapshot,
         metrics,
         SquatterReporter(recorder),
+        overuse=OveruseReporter(recorder),
         all_pods=sources.pods.all_pods,
         options=options,
         clock=clock,
@@ -253,7 +261,7 @@ def _watch(
 def _orders(
     settings: Settings, preparation: Preparation, watch: GpuWatch, *, kube: Kube, clock: Clock
 ) -> tuple[DeviceOrdersHandler, Reflector[Node]]:
-    orders = DeviceOrdersHandler(preparation.cordon, watch.clear)
+    orders = DeviceOrdersHandler(preparation.cordon, watch.clear, preparation.share)
     mine = f"metadata.name={settings.node_name}"
     return orders, Reflector(kube, NODES, orders, clock, field_selector=mine)
 
@@ -385,7 +393,8 @@ def _registrations(
 ) -> Callable[[str], Registrar]:
     def registration(resource: str) -> Registrar:
         checkpoint = CheckpointFile(settings.device_plugins, resource)
-        ours = replace(sources, resource=resource, checkpoint=checkpoint)
+        pick = first_devices if resource == names.SHARED_RESOURCE else sources.pick
+        ours = replace(sources, resource=resource, checkpoint=checkpoint, pick=pick)
         admission = Allocator(ours, metrics=metrics, clock=clock)
         plugin = partial(
             DevicePlugin,
@@ -393,6 +402,7 @@ def _registrations(
             sources.device_cache,
             resource=resource,
             strategy=settings.device_list_strategy,
+            shares=ShareFiles(settings.cdi_dir),
             clock=clock,
         )
         endpoints = Endpoints(folder=settings.device_plugins, resource=resource, names=sockets)

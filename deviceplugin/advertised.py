@@ -4,14 +4,15 @@ Used by the agent for every NVML report. First the state of each device (``adver
 ``with_cordons``), then the list of each resource (``listed``).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import msgspec
 
 from cluster import names
-from cluster.objects.inventory import Device, resource_of
+from cluster.objects.inventory import Device, Sharing, resource_of
+from cluster.objects.slots import in_order, physical, slots_of
 from deviceplugin.device_nodes import DeviceNodes
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.nvml.inventory import NodeDevice
@@ -21,6 +22,7 @@ ABSENT = "NVML does not list this GPU any more"
 TAKEN_WHOLE = "A pod has the whole GPU that it is a part of"
 TAKEN_IN_PARTS = "A pod has a MIG device of it that does not exist any more"
 IN_ITS_PLACE = "A pod has an earlier MIG device in its place"
+NOT_SHARED = "It is not given in shares any more"
 MIG_UUID = "MIG-"
 """Prefix of a MIG device's UUID."""
 UNKNOWN_MODEL = "unknown"
@@ -33,6 +35,10 @@ class AdvertisingOptions:
 
     strategy: Strategy = Strategy.CDI
     mig: MigStrategy = MigStrategy.NONE
+    slots: int = 0
+    """How many containers can share a GPU; 0: GPUs are given whole only."""
+    reserve: int = 0
+    """MiB of each GPU that are not given in shares, besides the driver's own."""
 
 
 def advertised(
@@ -66,7 +72,8 @@ def advertised(
         return missing if missing or device.uuid in held else unfit or _reached(device, found, held)
 
     return tuple(
-        _named(_unhealthy_for(device.published, unready_reason(device)), options) for device in found
+        _named(_unhealthy_for(_shareable(device, options), unready_reason(device)), options)
+        for device in found
     )
 
 
@@ -94,7 +101,7 @@ def with_absent(
         return ()
     listed_now = {device.uuid for device in devices}
     earlier = {device.uuid: device for device in before}
-    named = {uuid: resource for resource, uuids in held.items() for uuid in uuids}
+    named = {physical(device): resource for resource, ids in held.items() for device in ids}
     known = named.keys() | {uuid for uuid in earlier if not uuid.startswith(MIG_UUID)}
     return devices + tuple(
         msgspec.structs.replace(
@@ -122,31 +129,72 @@ def with_cordons(devices: tuple[Device, ...], cordoned: Mapping[str, str]) -> tu
 
 
 def listed(
-    devices: tuple[Device, ...], partitioned: AbstractSet[str], held: Mapping[str, AbstractSet[str]]
+    devices: tuple[Device, ...],
+    partitioned: AbstractSet[str],
+    held: Mapping[str, AbstractSet[str]],
+    staying: Mapping[str, AbstractSet[str]] | None = None,
 ) -> dict[str, tuple[Device, ...]]:
     """Resource -> the devices advertised under this name; resources without devices are left out.
 
     A device is listed under its current resource. If a pod holds it under another one, or holds a GPU that
     has been partitioned since, it stays listed there as unhealthy, and is unavailable under the current one.
+    A GPU that can be shared is listed by its slots, too. As long as a pod has it whole, its slots are
+    unavailable; as long as pods share it, it is unavailable as a whole.
 
     Args:
         devices: as they are published.
         partitioned: GPUs in MIG mode whose MIG devices are advertised in their place.
         held: resource -> ids in the kubelet's checkpoint.
+        staying: the same without pods that are being terminated, which bar nobody from a whole GPU or its
+            slots: the next pod may be bound before the kubelet has heard that they are gone, and until then
+            ``allocation`` gives it nothing of theirs. None: ``held``.
     """
+    staying = held if staying is None else staying
+    shared = frozenset(map(physical, staying.get(names.SHARED_RESOURCE, ())))
     found: dict[str, list[Device]] = {}
     for device in devices:
         today = resource_of(device)
         former = sorted(name for name, uuids in held.items() if device.uuid in uuids and name != today)
         if device.uuid not in partitioned:
             why = f"A pod has it as {former[0]}" if former else None
+            why = f"A pod has it as {names.SHARED_RESOURCE}" if device.uuid in shared else why
             found.setdefault(today, []).append(_unhealthy_for(device, why))
         elif device.uuid in held.get(today, ()):
             former = [today]
         for name in former:
             why = f"It is advertised in another way than as {name} now"
             found.setdefault(name, []).append(_unhealthy_for(device, why))
+    if slots := tuple(_slots(devices, partitioned, held, staying)):
+        found[names.SHARED_RESOURCE] = list(slots)
     return {name: tuple(some) for name, some in sorted(found.items())}
+
+
+def _slots(
+    devices: tuple[Device, ...],
+    partitioned: AbstractSet[str],
+    held: Mapping[str, AbstractSet[str]],
+    staying: Mapping[str, AbstractSet[str]],
+) -> Iterator[Device]:
+    """A device for each slot: those offered, and those that pods hold although they no longer are."""
+    held_slots: dict[str, set[str]] = {}
+    for slot in held.get(names.SHARED_RESOURCE, ()):
+        held_slots.setdefault(physical(slot), set()).add(slot)
+    for device in devices:
+        offered = slots_of(device.uuid, device.share.slots if device.share else 0)
+        whole = [name for name, ids in sorted(staying.items()) if device.uuid in ids]
+        why = f"A pod has it as {whole[0]}" if whole else None
+        for slot in (*offered, *in_order(held_slots.get(device.uuid, set()).difference(offered))):
+            is_offered = slot in offered and device.uuid not in partitioned
+            one = _unhealthy_for(device, why if is_offered else NOT_SHARED)
+            yield msgspec.structs.replace(one, uuid=slot, resource=names.SHARED_RESOURCE)
+
+
+def _shareable(device: NodeDevice, options: AdvertisingOptions) -> Device:
+    """The device as it is published, with what it offers to pods that share it."""
+    memory = device.published.memory - (device.facts.reserved_mib if device.facts else 0) - options.reserve
+    if not options.slots or memory <= 0 or device.partitioned or device.published.parent is not None:
+        return device.published
+    return msgspec.structs.replace(device.published, share=Sharing(slots=options.slots, memory=memory))
 
 
 def _is_advertised(device: NodeDevice, options: AdvertisingOptions) -> bool:

@@ -13,7 +13,8 @@ from typing import Final, TypeVar
 import structlog
 
 from cluster.objects.inventory import Device
-from cluster.objects.pods import Pod
+from cluster.objects.pods import Pod, is_terminal
+from cluster.objects.slots import is_slot, physical
 from cluster.process.clock import Clock
 from deviceplugin.allocation import prestart
 from deviceplugin.allocation.held_elsewhere import held_elsewhere
@@ -28,6 +29,7 @@ from deviceplugin.allocation.preferred import (
     in_order,
 )
 from deviceplugin.allocation.prestart import StartDecision, StartVerdict
+from deviceplugin.allocation.share_limits import overfull, share_limits
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointReader
 from deviceplugin.kubelet.pod_source import PodSource, PodsSnapshot
@@ -109,6 +111,8 @@ class Allocator:
             now.startable,
             other_resources=now.other_resources(self._sources.resource),
         )
+        if decision.gate is StartVerdict.OTHER_DEVICES and holdings is not None:
+            decision = self._with_room(decision, devices, holdings)
         self._metrics.starts.labels(decision.gate).inc()
         if not decision.is_open:
             log.warning(
@@ -119,6 +123,19 @@ class Allocator:
                 "a container has other devices than assigned", uid=decision.uid, message=decision.message
             )
         return decision
+
+    def _with_room(
+        self, decision: StartDecision, devices: frozenset[str], holdings: PodDevices
+    ) -> StartDecision:
+        """The decision for other devices than assigned; no GPU may be shared beyond what it offers."""
+        shared = {physical(device) for device in devices if is_slot(device)}
+        pods = self._sources.pods.at_once() if shared else None
+        if pods is None:
+            return decision
+        known = self._sources.device_cache.now.by_uuid
+        living = [pod for pod in pods if not is_terminal(pod)]
+        full = overfull(shared, known, share_limits(known.values(), holdings, living))
+        return decision if full is None else prestart.too_full(decision, full)
 
     def _without_knowledge(self, request: AllocationRequest) -> Decision:
         """The answer if nothing is known about pods and their devices."""

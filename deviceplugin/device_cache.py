@@ -13,6 +13,7 @@ from functools import cached_property
 import msgspec
 
 from cluster.objects.inventory import Device, resource_of
+from cluster.objects.slots import physical
 from deviceplugin.device_nodes import DeviceNodes
 
 
@@ -42,9 +43,9 @@ class AdvertisedDevices:
         return found
 
     def other_resources(self, resource: str) -> frozenset[str]:
-        """Devices that are advertised under other resources only."""
-        ours = {device.uuid for device in self.listed.get(resource, ())}
-        return frozenset(device.uuid for some in self.listed.values() for device in some) - ours
+        """UUIDs of devices that are advertised under other resources only."""
+        ours = {physical(device.uuid) for device in self.listed.get(resource, ())}
+        return frozenset(physical(device.uuid) for some in self.listed.values() for device in some) - ours
 
     @cached_property
     def by_uuid(self) -> dict[str, Device]:

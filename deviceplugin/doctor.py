@@ -80,6 +80,7 @@ def examine(settings: Settings, tools: Tools) -> Iterator[Finding]:
     yield _processes(Processes(settings.proc_root))
     if settings.device_list_strategy is Strategy.CDI:
         yield _cdi_folder(settings.cdi_dir)
+    yield _shares(settings)
     yield from _api(settings, tools)
 
 
@@ -129,6 +130,19 @@ def _processes(processes: Processes) -> Finding:
         " each pod uses, is not known. Set nodeAgent.hostPID in the chart."
     )
     return Finding("processes", "warning", message)
+
+
+def _shares(settings: Settings) -> Finding:
+    about, slots = "shares", settings.sharing_slots
+    if not slots:
+        return Finding(about, "fine", "GPUs are given whole only.")
+    if settings.device_list_strategy is not Strategy.CDI:
+        message = (
+            f"With the strategy {settings.device_list_strategy} containers get their GPUs, but are not told"
+            f" how much of them they may use: set {names.setting('device_list_strategy')} to {Strategy.CDI}."
+        )
+        return Finding(about, "warning", message)
+    return Finding(about, "fine", f"{slots} containers can share a GPU.")
 
 
 def _device_nodes(dev_root: Path, minors: dict[str, int | None]) -> Iterator[Finding]:

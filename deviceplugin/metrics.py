@@ -49,7 +49,7 @@ class KubeletMetrics:
             "agent_container_starts_total",
             "Starts of containers with devices, by what the check before it (PreStartContainer) found:"
             " as-assigned, other-devices, unassigned and unchecked may start; unhealthy, two-pods,"
-            " unknown-pod and wrong-model may not.",
+            " share-conflict, unknown-pod and wrong-model may not.",
             ["gate"],
             namespace=NAMESPACE,
             registry=registry,

@@ -4,17 +4,21 @@ One servicer for each registration; ``registration`` serves it. Source: kubelet 
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
 import grpc
 import structlog
 
 from cluster.objects.inventory import Device
+from cluster.objects.slots import is_slot, physical
 from cluster.process.clock import Clock
 from deviceplugin.allocation.preferred import AllocationRequest
+from deviceplugin.allocation.prestart import StartDecision
 from deviceplugin.allocator import Allocator
 from deviceplugin.device_cache import DeviceCache
+from deviceplugin.injection.share_environment import share_environment
+from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.injection.strategy import ContainerInjection, Strategy, injection_of
 from deviceplugin.kubelet.registration import options
 from deviceplugin.kubelet.streams import Streams
@@ -37,6 +41,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         *,
         resource: str,
         strategy: Strategy,
+        shares: ShareFiles,
         clock: Clock,
     ) -> None:
         self._allocator = allocator
@@ -44,6 +49,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         self._device_cache = device_cache
         self._streams = streams
         self._strategy = strategy
+        self._shares = shares
         self._clock = clock
 
     def GetDevicePluginOptions(
@@ -96,6 +102,8 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         for devices in wanted:
             if message := self._allocator.held(devices):
                 _refuse(context, message)
+        for devices in wanted:
+            self._shares.forget(filter(is_slot, devices))
         nodes = self._device_cache.now.nodes
         return api_pb2.AllocateResponse(
             container_responses=[
@@ -107,10 +115,29 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         self, request: api_pb2.PreStartContainerRequest, context: grpc.ServicerContext
     ) -> api_pb2.PreStartContainerResponse:
         """The gate before every start of a container."""
-        decision = self._allocator.gate(frozenset(request.devices_ids))
+        devices = frozenset(request.devices_ids)
+        decision = self._allocator.gate(devices)
         if not decision.is_open:
             _refuse(context, decision.message)
+        slots = sorted(filter(is_slot, devices))
+        if slots and self._strategy is Strategy.CDI and (message := self._tell(decision, slots)):
+            _refuse(context, message)
         return api_pb2.PreStartContainerResponse()
+
+    def _tell(self, decision: StartDecision, slots: Iterable[str]) -> str | None:
+        """Write down for a container how much of its GPUs it may use; returns why that failed."""
+        if decision.pod is None:
+            return "It is not known whose shares these are."
+        known = self._device_cache.now.by_uuid
+        devices = [known[uuid] for uuid in sorted(set(map(physical, slots))) if uuid in known]
+        try:
+            self._shares.write(slots, share_environment(decision.pod, decision.containers, devices))
+        except OSError as error:
+            log.error("the CDI specification of a share could not be written", message=str(error))  # noqa: TRY400 - no traceback
+            return (
+                f"The CDI specification of its share cannot be written: {error}. The container waits for it."
+            )
+        return None
 
     def _lists(
         self, context: grpc.ServicerContext, wake: threading.Event

@@ -15,7 +15,8 @@ import structlog
 
 from cluster import names
 from cluster.objects.inventory import Device
-from cluster.objects.pods import Pod, is_terminal
+from cluster.objects.pods import Pod, is_terminal, is_terminating
+from cluster.objects.slots import physical
 from cluster.process.clock import Clock
 from deviceplugin.advertised import (
     AdvertisingOptions,
@@ -31,6 +32,7 @@ from deviceplugin.device_nodes import DeviceNodes
 from deviceplugin.injection import cdi, driver, ldcache_hook
 from deviceplugin.injection.host_cdi_files import HostFolders
 from deviceplugin.injection.mig_capabilities import capability_nodes
+from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointReader
 from deviceplugin.metrics import AgentMetrics
@@ -40,6 +42,8 @@ from deviceplugin.nvml.watch import NvmlReport
 
 RECHECK_EVERY = 10.0
 """Seconds between two checks of device nodes and CDI specification."""
+HOLDERS_EVERY = 0.5
+"""Seconds between two looks at who has the GPUs that can be shared, and so in which form they are offered."""
 UNRESPONSIVE_AFTER = 60.0
 """Seconds after which the GPUs of a driver that does not answer become unhealthy."""
 UNRESPONSIVE = f"The driver has not answered for {UNRESPONSIVE_AFTER:.0f} s"
@@ -71,6 +75,20 @@ def as_unresponsive(last: NvmlReport | None) -> NvmlReport:
     return replace(last, devices=unhealthy, problem=UNRESPONSIVE)
 
 
+@dataclass(frozen=True)
+class _Held:
+    """Resource -> ids in the kubelet's checkpoint."""
+
+    all: Mapping[str, frozenset[str]]
+    staying: Mapping[str, frozenset[str]]
+    """Without pods that are being terminated."""
+
+    @property
+    def devices(self) -> frozenset[str]:
+        """UUIDs of all devices in it."""
+        return frozenset(physical(device) for ids in self.all.values() for device in ids)
+
+
 def _states(report: NvmlReport, cordoned: Iterable[str]) -> dict[str, str]:
     """UUID -> its state: in the words of ``nvml.health``, or cordoned."""
     return {device.uuid: device.state.value for device in report.devices} | dict.fromkeys(cordoned, CORDONED)
@@ -92,7 +110,7 @@ class Preparation:
         clock: Clock,
     ) -> None:
         self._device_cache = device_cache
-        self._options = options
+        self._options = self._most = options
         self._folders = folders
         self._checkpoint = checkpoint
         self._pods = pods
@@ -103,6 +121,8 @@ class Preparation:
         self._last: NvmlReport | None = None
         self._shown: NvmlReport | None = None
         self._recorded = PodDevices()
+        self._offered_with: _Held | None = None
+        self._is_tidy = False
         self._cordoned: Mapping[str, str] = {}
         self._cuda_works = True
 
@@ -119,6 +139,15 @@ class Preparation:
             if self._shown is not None:
                 self._apply(self._shown)
 
+    def share(self, wanted: bool) -> None:  # noqa: FBT001 - a handler's only argument
+        """Set whether GPUs may be shared, as far as the settings allow. Safe from any thread."""
+        with self._lock:
+            slots = self._most.slots if wanted else 0
+            if slots != self._options.slots:
+                self._options = replace(self._options, slots=slots)
+                if self._shown is not None:
+                    self._apply(self._shown)
+
     def run(self, stop: threading.Event, unresponsive_for: Callable[[], float]) -> None:
         """Check the machine's files regularly, until the stop event is set.
 
@@ -126,19 +155,31 @@ class Preparation:
             stop: ends it.
             unresponsive_for: seconds since the driver last answered.
         """
-        while not self._clock.wait(stop, RECHECK_EVERY):
+        pause = HOLDERS_EVERY if self._most.slots else RECHECK_EVERY
+        checked = self._clock.monotonic()
+        while not self._clock.wait(stop, pause):
             with self._lock:
+                now = self._clock.monotonic()
+                if self._most.slots and now - checked < RECHECK_EVERY:
+                    self._follow_holders()
+                    continue
+                checked = now
                 if unresponsive_for() >= UNRESPONSIVE_AFTER:
                     self._apply(as_unresponsive(self._last))
                 elif self._last is not None:
                     self._apply(self._last)
 
+    def _follow_holders(self) -> None:
+        """Offer the GPUs anew if others hold them than before."""
+        if self._shown is not None and self._held() != self._offered_with:
+            self._apply(self._shown)
+
     def _apply(self, report: NvmlReport) -> None:
         self._shown = report
         nodes = self._nodes(report.devices)
-        held = self._held()
-        devices = advertised(report.devices, nodes, self._options, frozenset[str]().union(*held.values()))
-        devices = with_absent(devices, held, self._device_cache.now.devices)
+        held = self._offered_with = self._held()
+        devices = advertised(report.devices, nodes, self._options, held.devices)
+        devices = with_absent(devices, held.all, self._device_cache.now.devices)
         if self._options.strategy is Strategy.CDI and nodes.of_device:
             devices = self._with_cdi(devices, nodes)
             nodes = self._with_names_of_the_host(nodes, devices)
@@ -149,30 +190,43 @@ class Preparation:
         cordoned = healthy - {device.uuid for device in devices if device.is_healthy}
         self._count(devices)
         self._metrics.set_states(devices, _states(report, cordoned))
-        lists = listed(devices, partitioned_of(report.devices, self._options), held)
+        lists = listed(devices, partitioned_of(report.devices, self._options), held.all, held.staying)
         new = AdvertisedDevices(devices, nodes, report.problem, frozenset(cordoned), lists, reported=True)
         if self._device_cache.put(new):
             self._log(devices, report.problem)
 
-    def _held(self) -> dict[str, frozenset[str]]:
-        """Resource -> devices in the kubelet's checkpoint; if that cannot be read, as it was last.
+    def _held(self) -> _Held:
+        """The devices in the kubelet's checkpoint; if that cannot be read, as it was last.
 
         Pods that have ended stay in the checkpoint until the kubelet next allocates. After GPUs were
-        partitioned again it would never allocate if the devices of ended pods counted: there the living pods
-        are read.
+        partitioned again, or where they can be shared, it would never allocate if the devices of ended pods
+        counted: there the living pods are read.
         """
         try:
             found = self._checkpoint.read()
         except CheckpointError:
             found = PodDevices()
+        else:
+            self._tidy(found)
         # A damaged or deleted file frees no device: the pods live, and the kubelet still knows them.
         is_lost = not found.uids and bool(self._recorded.uids)
         holdings = self._recorded = self._recorded if is_lost else found
-        if self._options.mig is not MigStrategy.NONE or holdings.others or is_lost:
+        staying = holdings
+        by_pods = self._options.mig is not MigStrategy.NONE or bool(self._most.slots)
+        if by_pods or holdings.others or is_lost:
             pods = self._pods() if holdings.uids else None
             if pods is not None:
-                holdings = holdings.of_pods({pod.metadata.uid for pod in pods if not is_terminal(pod)})
-        return holdings.by_resource(names.GPU_RESOURCE)
+                living = [pod for pod in pods if not is_terminal(pod)]
+                holdings = holdings.of_pods({pod.metadata.uid for pod in living})
+                staying = holdings.of_pods({pod.metadata.uid for pod in living if not is_terminating(pod)})
+        return _Held(holdings.by_resource(names.GPU_RESOURCE), staying.by_resource(names.GPU_RESOURCE))
+
+    def _tidy(self, found: PodDevices) -> None:
+        """Delete what an agent before this one has left for slots that no pod has, once."""
+        if not self._is_tidy:
+            self._is_tidy = True
+            held = found.by_resource(names.GPU_RESOURCE).get(names.SHARED_RESOURCE, frozenset())
+            ShareFiles(self._folders.cdi).tidy(held)
 
     def _nodes(self, devices: Sequence[NodeDevice]) -> DeviceNodes:
         own = {device.uuid: wanted for device in devices if (wanted := self._nodes_of(device))}

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from cluster import names
+from cluster.objects.slots import PER_GPU
 from cluster.process.logs import Level, Style
 from deviceplugin.allocation.mig_packing import Packing
 from deviceplugin.injection.strategy import Strategy
@@ -56,6 +57,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     (``distributed``), or the most (``packed``)."""
     mig_capabilities: Path = Path("/proc/driver/nvidia/capabilities")
     """Where the driver says which device nodes give access to a MIG device."""
+    sharing_slots: Annotated[int, msgspec.Meta(ge=0, le=64)] = PER_GPU
+    """How many containers can share a GPU (``nvidia.com/gpu.shared``); 0: GPUs are given whole only. With
+    another strategy than ``cdi`` a container gets its GPUs, but is not told how much of them it may use."""
+    sharing_reserve_mib: Annotated[int, msgspec.Meta(ge=0, le=999_999)] = 512
+    """MiB of each GPU that are not given in shares, besides what the driver keeps for itself: contexts of
+    CUDA take some."""
     kubelet_root: Path = Path("/var/lib/kubelet")
     """The folder that the kubelet's ``--root-dir`` names, at the same path on the node: in it are the sockets
     of the Pods API and of PodResources."""

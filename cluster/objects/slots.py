@@ -3,6 +3,7 @@
 Nothing else knows the form.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 PER_GPU: Final = 16
@@ -19,6 +20,15 @@ def slot_id(uuid: str, number: int) -> str:
     return f"{uuid}{_BETWEEN}{number}"
 
 
+def slots_of(uuid: str, count: int) -> tuple[str, ...]:
+    """The ids of a GPU's first slots.
+
+    >>> slots_of("GPU-a", 2)
+    ('GPU-a::0', 'GPU-a::1')
+    """
+    return tuple(slot_id(uuid, number) for number in range(count))
+
+
 def is_slot(device_id: str) -> bool:
     """Whether an id of the kubelet's is that of a slot."""
     return _BETWEEN in device_id
@@ -31,3 +41,26 @@ def physical(device_id: str) -> str:
     ('GPU-a', 'MIG-b')
     """
     return device_id.partition(_BETWEEN)[0]
+
+
+def in_order(device_ids: Iterable[str]) -> list[str]:
+    """The ids by device, slots of one GPU by their numbers.
+
+    >>> in_order({"GPU-b", "GPU-a::10", "GPU-a::2"})
+    ['GPU-a::2', 'GPU-a::10', 'GPU-b']
+    """
+    return sorted(device_ids, key=_place)
+
+
+def as_a_name(device_id: str) -> str:
+    """A slot's id in a form that names of files and of CDI devices can have.
+
+    >>> as_a_name("GPU-a::3")
+    'GPU-a-3'
+    """
+    return device_id.replace(_BETWEEN, "-")
+
+
+def _place(device_id: str) -> tuple[str, int, str]:
+    uuid, _, number = device_id.partition(_BETWEEN)
+    return uuid, int(number) if number.isdecimal() else -1, number

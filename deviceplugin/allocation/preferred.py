@@ -8,20 +8,32 @@ container without devices needs as many as the call asks for.
 Source: kubelet 1.37.1 (HandlePodAdditions, devicemanager.devicesToAllocate). Laws L1, L6.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import chain
+from typing import Final
 
+from cluster import names
 from cluster.objects.assignment import readable_assignment_of
-from cluster.objects.pods import Pod, container_needs, is_terminal
+from cluster.objects.pods import ContainerNeed, Pod, container_needs, is_terminal
 from cluster.objects.quantity import QuantityError
-from deviceplugin.allocation.pod_devices import PodDevices
+from cluster.objects.slots import in_order as by_slot
+from cluster.objects.slots import physical
+from deviceplugin.allocation.pod_devices import Entries, PodDevices, excluded
 
 Pick = Callable[[Sequence[str], frozenset[str], int], Sequence[str]]
 """Picks among devices that are equal by assignment and use those that go best with the ones that the
 container gets already: ``(ids in stable order, ids chosen already, count)`` -> exactly ``count`` ids."""
+
+
+_SAME_GPUS: Final = {
+    names.GPU_RESOURCE: names.SHARED_RESOURCE,
+    names.SHARED_RESOURCE: names.GPU_RESOURCE,
+}
+"""The two resources under which whole GPUs are advertised: by their UUIDs, and by their slots."""
 
 
 def in_order(free: Sequence[str], taken: frozenset[str], count: int) -> Sequence[str]:
@@ -95,8 +107,22 @@ class NodeState:
     def unserved(self) -> tuple[tuple["UnservedContainer", ...], ...]:
         """For each live pod the containers that need devices and have none, in the kubelet's order."""
         holdings = self.holdings or PodDevices()
-        found = (_unserved(pod, self.resource, holdings) for pod in self.living)
+        return self._unserved(self.resource, holdings.entries)
+
+    @cached_property
+    def unserved_otherwise(self) -> tuple[tuple["UnservedContainer", ...], ...]:
+        """As ``unserved``, for the other resource under which the same GPUs are advertised."""
+        holdings = self.holdings or PodDevices()
+        other = _SAME_GPUS.get(self.resource, "")
+        return self._unserved(other, holdings.others.get(other, {})) if other else ()
+
+    def _unserved(self, resource: str, served: Entries) -> tuple[tuple["UnservedContainer", ...], ...]:
+        found = (_unserved(pod, needs, resource, served) for pod, needs in self._needs)
         return tuple(waiting for waiting in found if waiting)
+
+    @cached_property
+    def _needs(self) -> tuple[tuple[Pod, tuple[ContainerNeed, ...]], ...]:
+        return tuple((pod, _needs(pod)) for pod in self.living)
 
 
 @dataclass(frozen=True)
@@ -146,15 +172,14 @@ def choose(request: AllocationRequest, state: NodeState) -> Decision:
 
 
 def _decided(found: tuple[UnservedContainer, ...], request: AllocationRequest, state: NodeState) -> Decision:
-    busy = busy_devices(state) - request.must_include
+    busy = busy_devices(state, request.available) - request.must_include
     if _is_certain(state) and len(request.available - busy) < request.size:
         return _refused(request.available & busy, state)
     if len(found) == 1 and (state.holdings is not None or _is_only_container(found[0], state)):
         return _for(found[0], request, state)
     if _is_a_guess(found, state):
         return Decision(_unknown(state, found), (), message=_why_unknown(request, state, found))
-    free = _by_rank(request.available, (busy, unserved_assignments(state)))
-    devices = _filled((), free, request, state.pick)
+    devices = _filled((), _ranked(request, busy, unserved_assignments(state)), request, state.pick)
     return Decision(_unknown(state, found), devices, message=_why_unknown(request, state, found))
 
 
@@ -185,12 +210,9 @@ def _candidates_without_checkpoint(
     """
     if not _knows_who_lives(state):
         return ()
+    available = frozenset(map(physical, request.available))
     fitting = (
-        [
-            one
-            for one in waiting
-            if one.count == request.size and request.available.issuperset(_assigned(one, state))
-        ]
+        [one for one in waiting if one.count == request.size and available.issuperset(_assigned(one, state))]
         for waiting in state.unserved
         if waiting[0].pod.status.start_time is None
     )
@@ -205,27 +227,30 @@ def _is_a_guess(found: tuple[UnservedContainer, ...], state: NodeState) -> bool:
     return is_in_doubt and any(readable_assignment_of(waiting.pod) for waiting in found)
 
 
-def busy_devices(state: NodeState) -> frozenset[str]:
-    """Devices of live pods, by the checkpoint; all devices in it if it is unknown which pods are alive."""
+def busy_devices(state: NodeState, among: AbstractSet[str]) -> frozenset[str]:
+    """Those of the ids that live pods have by the checkpoint, or exclude (a whole GPU and its slots).
+
+    All that are in it if it is unknown which pods are alive.
+    """
     if state.holdings is None:
         return frozenset()
     if not _knows_who_lives(state):
-        return state.holdings.devices
-    return state.holdings.of_any({pod.metadata.uid for pod in state.living})
+        return excluded(among, state.holdings.devices)
+    return excluded(among, state.holdings.of_any({pod.metadata.uid for pod in state.living}))
 
 
 def _busy_available(request: AllocationRequest, state: NodeState) -> frozenset[str]:
     """Devices of other live pods among those that the kubelet offers: it may do so (double allocation)."""
     if not _is_certain(state):
         return frozenset()
-    return request.available & (busy_devices(state) - request.must_include)
+    return busy_devices(state, request.available) - request.must_include
 
 
 def unserved_assignments(state: NodeState, *, but: tuple[str, str] | None = None) -> frozenset[str]:
-    """Devices assigned to containers of live pods that have none yet, except ``but`` (uid, container)."""
+    """UUIDs assigned to containers of live pods that have none yet, except ``but`` (uid, container)."""
     return frozenset(
         device
-        for waiting in chain.from_iterable(state.unserved)
+        for waiting in chain.from_iterable((*state.unserved, *state.unserved_otherwise))
         if (waiting.uid, waiting.container) != but
         for device in readable_assignment_of(waiting.pod).get(waiting.container, ())
     )
@@ -240,29 +265,34 @@ def _is_certain(state: NodeState) -> bool:
     return _knows_who_lives(state) and not state.from_watch
 
 
-def _unserved(pod: Pod, resource: str, holdings: PodDevices) -> tuple[UnservedContainer, ...]:
+def _needs(pod: Pod) -> tuple[ContainerNeed, ...]:
     try:
-        needs = container_needs(pod)
+        return container_needs(pod)
     except QuantityError:
-        return ()
+        return ()  # no such pod can be created
+
+
+def _unserved(
+    pod: Pod, needs: tuple[ContainerNeed, ...], resource: str, served: Entries
+) -> tuple[UnservedContainer, ...]:
     return tuple(
         UnservedContainer(pod, need.name, need.count)
         for need in needs
-        if need.resource == resource and not holdings.has(pod.metadata.uid, need.name)
+        if need.resource == resource and (pod.metadata.uid, need.name) not in served
     )
 
 
 def _for(container: UnservedContainer, request: AllocationRequest, state: NodeState) -> Decision:
     if request.must_include and _is_certain(state):
         others = replace(state, pods=tuple(pod for pod in state.living if pod.metadata.uid != container.uid))
-        if stolen := request.must_include & busy_devices(others):
+        if stolen := busy_devices(others, request.must_include):
             return _refused(stolen, others)
-    busy = busy_devices(state)
+    busy = busy_devices(state, request.available)
     assigned = _assigned(container, state)
-    wanted = [device for device in assigned if device in request.available - busy]
+    free_ids = _one_of_each(by_slot(request.available - busy), request.must_include)
+    wanted = [free_ids[uuid] for uuid in assigned if uuid in free_ids]
     assigned_to_others = unserved_assignments(state, but=(container.uid, container.container))
-    free = _by_rank(request.available, (busy, assigned_to_others))
-    devices = _filled(wanted, free, request, state.pick)
+    devices = _filled(wanted, _ranked(request, busy, assigned_to_others), request, state.pick)
     verdict = _kept(assigned, devices)
     message = "" if verdict is Verdict.ASSIGNED else _why_other(container, assigned, devices)
     return Decision(verdict, devices, container.pod, container.container, message)
@@ -284,29 +314,49 @@ def _is_only_container(container: UnservedContainer, state: NodeState) -> bool:
 def _kept(assigned: tuple[str, ...], devices: tuple[str, ...]) -> Verdict:
     if not assigned:
         return Verdict.UNASSIGNED
-    return Verdict.ASSIGNED if set(assigned) == set(devices) else Verdict.PARTLY_ASSIGNED
+    is_kept = sorted(assigned) == sorted(map(physical, devices))
+    return Verdict.ASSIGNED if is_kept else Verdict.PARTLY_ASSIGNED
 
 
 def _filled(
-    wanted: Iterable[str], tiers: Iterable[Sequence[str]], request: AllocationRequest, pick: Pick
+    wanted: Iterable[str], ranked: Iterable[Sequence[Sequence[str]]], request: AllocationRequest, pick: Pick
 ) -> tuple[str, ...]:
-    """The required ids, the wanted ones, then tier by tier as many as are still missing."""
+    """The required ids, the wanted ones, then tier by tier as many as are still missing.
+
+    Slots are taken of different GPUs, as long as there are any.
+    """
     chosen = dict.fromkeys([*sorted(request.must_include), *wanted])
-    for tier in tiers:
-        left = [device for device in tier if device not in chosen]
-        missing = request.size - len(chosen)
-        if missing > 0:
-            more = left if len(left) <= missing else pick(left, frozenset(chosen), missing)
-            chosen.update(dict.fromkeys(more))
+    for tiers in ranked:
+        for tier in tiers:
+            left = list(_one_of_each(tier, chosen).values())
+            missing = request.size - len(chosen)
+            if missing > 0:
+                more = left if len(left) <= missing else pick(left, frozenset(chosen), missing)
+                chosen.update(dict.fromkeys(more))
+        chosen.update(dict.fromkeys(chain.from_iterable(tiers)))
     return tuple(chosen)[: request.size]
 
 
-def _by_rank(available: frozenset[str], avoided: tuple[frozenset[str], ...]) -> list[list[str]]:
-    """The devices in tiers: those in the first avoided set last, and so on; each in stable order."""
-    tiers: dict[tuple[bool, ...], list[str]] = {}
-    for device in sorted(available):
-        tiers.setdefault(tuple(device in devices for devices in avoided), []).append(device)
-    return [tiers[rank] for rank in sorted(tiers)]
+def _one_of_each(ids: Iterable[str], chosen: Iterable[str]) -> dict[str, str]:
+    """UUID -> its first id, for devices of which none is chosen: a whole GPU's only one, or a slot."""
+    taken = frozenset(map(physical, chosen))
+    found: dict[str, str] = {}
+    for device in ids:
+        if physical(device) not in taken:
+            found.setdefault(physical(device), device)
+    return found
+
+
+def _ranked(
+    request: AllocationRequest, busy: frozenset[str], assigned: frozenset[str]
+) -> Iterator[list[list[str]]]:
+    """The ids in tiers, in stable order: those that are free, and then the others.
+
+    Devices assigned to other containers (UUIDs) come last each time.
+    """
+    for ids in (request.available - busy, request.available & busy):
+        ordered = by_slot(ids)
+        yield [[one for one in ordered if (physical(one) in assigned) is late] for late in (False, True)]
 
 
 def _unknown(state: NodeState, found: tuple[UnservedContainer, ...]) -> Verdict:

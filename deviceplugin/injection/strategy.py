@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cluster import names
+from cluster.objects.slots import as_a_name, in_order, is_slot, physical
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 
 
@@ -33,18 +34,32 @@ class ContainerInjection:
 
 
 def injection_of(devices: Collection[str], strategy: Strategy, nodes: DeviceNodes) -> ContainerInjection:
-    """What a container gets for these devices (UUIDs)."""
-    ordered = sorted(devices)
+    """What a container gets for these devices (ids: UUIDs, or slots of shares).
+
+    Only with CDI does it get to know how much it may use of them: by the specifications of its slots, which
+    ``share_files`` writes before it starts. Until then the container runtime refuses to start it.
+    """
+    ordered = sorted(set(map(physical, devices)))
     variables = {names.DEVICES_VARIABLE: ",".join(ordered)}
     match strategy:
         case Strategy.CDI:
-            return ContainerInjection(variables, cdi_devices=_qualified(ordered, nodes))
+            slots = tuple(share_name(device) for device in in_order(devices) if is_slot(device))
+            return ContainerInjection(variables, cdi_devices=(*_qualified(ordered, nodes), *slots))
         case Strategy.ENVIRONMENT:
             return ContainerInjection(variables | {names.VISIBLE_DEVICES_VARIABLE: ",".join(ordered)})
         case Strategy.DEVICE_NODES:
             # Two parts of one GPU share its node, which the kubelet would otherwise pass on twice.
             own = dict.fromkeys(node for uuid in ordered for node in nodes.of_device.get(uuid, ()))
             return ContainerInjection(variables, nodes=(*own, *nodes.common))
+
+
+def share_name(slot: str) -> str:
+    """The qualified name of the CDI device that tells a container its share.
+
+    >>> share_name("GPU-a::3")
+    'gpu-booking.io/share=GPU-a-3'
+    """
+    return f"{names.SHARE_KIND}={as_a_name(slot)}"
 
 
 def _qualified(devices: Collection[str], nodes: DeviceNodes) -> tuple[str, ...]:

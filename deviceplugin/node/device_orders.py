@@ -1,27 +1,42 @@
-"""Administrators' orders about single GPUs, read from the Node.
+"""Administrators' orders about GPUs, read from the Node: about single ones, and whether they may be shared.
 
 A reflector of this one Node feeds ``DeviceOrdersHandler``. An annotation that cannot be read changes nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import structlog
 
+from cluster import names
 from cluster.objects.device_orders import DeviceOrdersError, device_orders_of
 from cluster.objects.nodes import Node
 
 log = structlog.get_logger(__name__)
+
+NEVER: Final = "never"
+"""Value of the label of a Node whose GPUs are given whole only."""
 
 
 class DeviceOrdersHandler:
     """A handler of ``cluster.kube.reflector``."""
 
     def __init__(
-        self, cordon: Callable[[Mapping[str, str]], None], clear: Callable[[str, str], None]
+        self,
+        cordon: Callable[[Mapping[str, str]], None],
+        clear: Callable[[str, str], None],
+        share: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        """Args: cordon: gets uuid -> reason of all cordoned devices; clear: gets a uuid and its order."""
+        """Nothing is ordered yet.
+
+        Args:
+            cordon: gets uuid -> reason of all cordoned devices.
+            clear: gets a uuid and its order.
+            share: gets whether GPUs may be shared.
+        """
         self._cordon = cordon
         self._clear = clear
+        self._share = share
         self._last: object = None
 
     def replace(self, items: Sequence[Node], version: str, /) -> None:
@@ -32,6 +47,7 @@ class DeviceOrdersHandler:
 
     def upsert(self, node: Node, /) -> None:
         """The Node as it is now."""
+        self._share((node.metadata.labels or {}).get(names.SHARE_LABEL) != NEVER)
         try:
             orders = device_orders_of(node)
         except DeviceOrdersError as error:
@@ -50,3 +66,4 @@ class DeviceOrdersHandler:
         del node
         self._last = None
         self._cordon({})
+        self._share(True)

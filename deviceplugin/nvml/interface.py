@@ -50,6 +50,8 @@ class GpuFacts:
     pci: str
     minor: int | None
     memory_mib: int | None
+    reserved_mib: int = 0
+    """Of its memory, what the driver keeps for itself; 0 if it is not reported."""
     compute: tuple[int, int] | None = None
     """Compute capability: ``(9, 0)``; None if it is not reported."""
     can_mig: bool = False

@@ -117,6 +117,7 @@ class RealNvml:
             pci=_address(_ask(pynvml.nvmlDeviceGetPciInfo, handle, device=uuid)),
             minor=_answer(pynvml.nvmlDeviceGetMinorNumber, handle, device=uuid),
             memory_mib=None if memory is None else int(memory.total) // _MIB,
+            reserved_mib=_reserved(handle, uuid),
             compute=_optional(pynvml.nvmlDeviceGetCudaComputeCapability, handle, device=uuid),
             can_mig=_optional(pynvml.nvmlDeviceGetMigMode, handle, device=uuid) is not None,
         )
@@ -324,6 +325,12 @@ def _memory(handle: Any, device: str) -> Any:
     """Memory in total and in use. Version 2, if the driver has it, does not count the driver's own memory."""
     found = _optional(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2, device=device)
     return found or _optional(pynvml.nvmlDeviceGetMemoryInfo, handle, device=device)
+
+
+def _reserved(handle: Any, device: str) -> int:
+    """MiB that the driver keeps for itself, rounded up; 0 if it does not report them."""
+    found = _optional(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2, device=device)
+    return 0 if found is None else -(-int(found.reserved) // _MIB)
 
 
 def _processes(handle: Any, device: str) -> tuple[GpuProcess, ...]:

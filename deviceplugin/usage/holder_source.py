@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from cluster.objects.pods import Pod
 from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.allocation.share_limits import share_limits
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointReader
 from deviceplugin.usage.holders import HolderSnapshot, holders
@@ -35,8 +36,10 @@ class HolderSource:
         if pods is not None:
             self._had = pods
         known = self._had if pods is None else pods
-        held = holders(self._device_cache.now.devices, holdings, known, is_current=pods is not None)
-        return HolderSnapshot(held, known, is_certain=holdings is not None)
+        devices = self._device_cache.now.devices
+        held = holders(devices, holdings, known, is_current=pods is not None)
+        limits = share_limits(devices, holdings, known)
+        return HolderSnapshot(held, known, limits, is_certain=holdings is not None)
 
     def _holdings(self) -> PodDevices | None:
         try:

@@ -5,7 +5,7 @@ assignment (law L1); it keeps entries of pods that have ended, which hold nothin
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import msgspec
@@ -46,6 +46,8 @@ class HolderSnapshot:
     held: tuple[Holder, ...] = ()
     pods: tuple[Pod, ...] = ()
     """The pods of this node, perhaps as they were a moment ago."""
+    shares: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """(Device, pod uid) -> bytes of a shared GPU that the pod may use."""
     is_certain: bool = False
     """Whether the checkpoint could be read: without it a pod that is missing here may hold a device."""
 

@@ -18,6 +18,7 @@ from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
 from deviceplugin.nvml.watch import UsageReport
 from deviceplugin.usage.holders import HolderSnapshot
+from deviceplugin.usage.overuse_events import OveruseReporter
 from deviceplugin.usage.processes import Processes
 from deviceplugin.usage.snapshot import UsageSnapshot, join, use_of
 from deviceplugin.usage.squatter_events import SquatterReporter
@@ -59,6 +60,7 @@ class UsageMonitor:
         metrics: UsageMetrics,
         reporter: SquatterReporter,
         *,
+        overuse: OveruseReporter,
         all_pods: Callable[[], tuple[Pod, ...]],
         options: Options,
         clock: Clock,
@@ -69,6 +71,7 @@ class UsageMonitor:
             snapshot: reads the holders of all devices now.
             metrics: updated with every snapshot.
             reporter: writes Events about squatters.
+            overuse: writes Events about pods that use more of a GPU than their shares.
             all_pods: all pods of the node: a squatter need not have requested a GPU.
             options: of this node.
             clock: for ages.
@@ -76,6 +79,7 @@ class UsageMonitor:
         self._holder_snapshot = snapshot
         self._metrics = metrics
         self._reporter = reporter
+        self._overuse = overuse
         self._all_pods = all_pods
         self._options = options
         self._clock = clock
@@ -98,6 +102,7 @@ class UsageMonitor:
     def observe(self, node: Node) -> None:
         """Take over the Node that Events are written on. Safe from any thread."""
         self._reporter.observe(node)
+        self._overuse.observe(node)
 
     def annotations(self) -> Mapping[str, str | None]:
         """The annotations for the Lease."""
@@ -135,6 +140,7 @@ class UsageMonitor:
         snapshot = self._snapshot(current, is_new=is_new)
         self._metrics.show(snapshot)
         self._reporter.report(snapshot)
+        self._overuse.report(snapshot)
         self._keep_text(snapshot, now)
 
     def _snapshot(self, report: UsageReport, *, is_new: bool) -> UsageSnapshot:

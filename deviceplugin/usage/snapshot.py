@@ -7,9 +7,11 @@ from typing import Final
 
 from cluster.objects.device_usage import MOST_SQUATTERS, DeviceUsage, NodeUsage, Squatter
 from cluster.objects.pods import Pod
+from deviceplugin.allocation.share_limits import Place
 from deviceplugin.nvml.interface import GpuUsage
 from deviceplugin.nvml.inventory import NodeDevice
 from deviceplugin.usage.holders import Holder, HolderSnapshot, owner_labels
+from deviceplugin.usage.shares import Overuse, overuse
 from deviceplugin.usage.squatters import SquattingProcess
 
 _MIB: Final = 1 << 20
@@ -29,6 +31,9 @@ class UsageSnapshot:
     memory: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """(Device, pod uid) -> bytes that the pod's processes use there."""
     squatting: tuple[SquattingProcess, ...] = ()
+    shares: Mapping[Place, int] = field(default_factory=dict)
+    """(Device, pod uid) -> bytes that the pod may use there."""
+    overuse: tuple[Overuse, ...] = ()
 
 
 def join(
@@ -56,6 +61,8 @@ def join(
         pods={pod.metadata.uid: pod for pod in snapshot.pods},
         memory=memory,
         squatting=squatting,
+        shares=snapshot.shares,
+        overuse=overuse((device.published for device in devices), snapshot.shares, memory),
     )
 
 

@@ -61,6 +61,16 @@ class UsageMetrics:
                 registry=registry,
             )
         )
+        self._pod_limit = _Series(
+            Gauge(
+                "agent_pod_memory_limit_bytes",
+                "Bytes of a shared GPU's memory that a pod may use, by device, index, namespace, pod, user"
+                " and booking; what it uses is agent_pod_memory_bytes.",
+                ["device", "index", "namespace", "pod", "user", "booking"],
+                namespace=NAMESPACE,
+                registry=registry,
+            )
+        )
         self._squatters = _Series(
             Gauge(
                 "agent_squatters",
@@ -92,14 +102,14 @@ class UsageMetrics:
         for series, read in self._measured:
             values = {uuid: read(usage) for uuid, usage in snapshot.usages.items()}
             series.show({joined[uuid]: value for uuid, value in values.items() if value is not None})
-        memory = snapshot.memory
-        self._pod_memory.show(
-            {
-                (one.device, str(one.index), *self._labels_of(one)): float(memory[one.device, one.uid])
-                for one in snapshot.held
-                if (one.device, one.uid) in memory
-            }
-        )
+        for series, amounts in ((self._pod_memory, snapshot.memory), (self._pod_limit, snapshot.shares)):
+            series.show(
+                {
+                    (one.device, str(one.index), *self._labels_of(one)): float(amounts[one.device, one.uid])
+                    for one in snapshot.held
+                    if (one.device, one.uid) in amounts
+                }
+            )
         self._show_squatters(snapshot)
 
     def _show_squatters(self, snapshot: UsageSnapshot) -> None:

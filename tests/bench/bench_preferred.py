@@ -11,13 +11,14 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import grpc
 
 from cluster import names
+from cluster.objects.slots import PER_GPU, is_slot, slots_of
 from devcluster.fakenvml import A100_80GB, FakeNvml, gpu
 from devcluster.wait import poll
 from deviceplugin.kubelet.channel import channel
@@ -39,6 +40,7 @@ GPUS: Final = tuple(gpu(A100_80GB, index, node="bench") for index in range(8))
 PODS: Final = 100
 CALLS: Final = 300
 ASSIGNED: Final = GPUS[-1].uuid
+HELD_SLOT, FREE_SLOT = slots_of(GPUS[-2].uuid, 2)
 HANGS: Final = "nvmlDeviceGetMemoryInfo"
 PATIENCE: Final = 60.0
 _READ: Final = "an empty call + one read of the kubelet's Pods API, not decoded"
@@ -70,6 +72,22 @@ _PRE_START: Final = Kind(
 )
 
 
+_PREFERRED_SHARE: Final = Kind(
+    "preferred-share-p50",
+    f"GetPreferredAllocation of a share, {PODS} pods on the node, p50",
+    "ms",
+    _READ,
+    target=Target(value=3),
+)
+_PRE_START_SHARE: Final = Kind(
+    "prestart-share-p50",
+    f"PreStartContainer of a share, which writes its limits as CDI, {PODS} pods on the node, p50",
+    "ms",
+    "an empty call on the same socket",
+    target=Target(value=5),
+)
+
+
 class _Pods(pods_api_grpc.PodsServicer):
     """A Pods API that always has the same pods."""
 
@@ -96,13 +114,21 @@ class _Registration(dp_grpc.RegistrationServicer):
     """Only the agent registers here."""
 
     def __init__(self) -> None:
-        self.endpoints: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.endpoints: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
 
     def Register(self, request: dp.RegisterRequest, context: grpc.ServicerContext) -> dp.Empty:
         """Note the socket at which it serves."""
         del context
-        self.endpoints.put(request.endpoint)
+        self.endpoints.put((request.resource_name, request.endpoint))
         return dp.Empty()
+
+    def of_all(self) -> Mapping[str, str]:
+        """Resource -> socket, when the agent has registered whole GPUs and shares."""
+        found: dict[str, str] = {}
+        while not found.keys() >= {names.GPU_RESOURCE, names.SHARED_RESOURCE}:
+            resource, endpoint = self.endpoints.get(timeout=PATIENCE)
+            found[resource] = endpoint
+        return found
 
 
 class _Stream:
@@ -140,27 +166,60 @@ def measure(_lab: Lab) -> Iterator[Row]:
             child("tests.bench.reader_server", folder),
             channel(root / SOCKET) as reader,
             lone_agent(root, fake),
-            channel(root / "device-plugins" / registration.endpoints.get(timeout=PATIENCE)) as agent,
+            _served(root, registration) as served,
         ):
-            yield from _calls(fake, dp_grpc.DevicePluginStub(agent), dp_grpc.DevicePluginStub(reader))
+            floor = dp_grpc.DevicePluginStub(reader)
+            yield from _of_shares(*served[names.SHARED_RESOURCE], floor)
+            yield from _calls(fake, *served[names.GPU_RESOURCE], floor)
+
+
+@contextmanager
+def _served(
+    root: Path, registration: _Registration
+) -> Iterator[Mapping[str, tuple[dp_grpc.DevicePluginStub, _Stream]]]:
+    """Resource -> the agent, and its devices."""
+    with ExitStack() as stack:
+        found: dict[str, tuple[dp_grpc.DevicePluginStub, _Stream]] = {}
+        for resource, endpoint in registration.of_all().items():
+            path = root / "device-plugins" / endpoint
+            agent = dp_grpc.DevicePluginStub(stack.enter_context(channel(path)))
+            found[resource] = agent, stack.enter_context(closing(_Stream(agent)))
+        yield found
+
+
+def _of_shares(
+    agent: dp_grpc.DevicePluginStub, stream: _Stream, reader: dp_grpc.DevicePluginStub
+) -> Iterator[Row]:
+    """The choice of a slot among those of eight GPUs, and a start with the CDI specification written."""
+    stream.await_that(FREE_SLOT, "Healthy")
+    offered = [slot for one in GPUS for slot in slots_of(one.uuid, PER_GPU) if slot != HELD_SLOT]
+    container_request = dp.ContainerPreferredAllocationRequest(available_deviceIDs=offered, allocation_size=1)
+    request = dp.PreferredAllocationRequest(container_requests=[container_request])
+
+    def choose() -> list[str]:
+        return list(agent.GetPreferredAllocation(request).container_responses[0].deviceIDs)
+
+    if choose() != [FREE_SLOT]:
+        raise RuntimeError("The agent does not find the pod; what is measured is not its work.")
+    ours, floor = in_turns(CALLS, choose, lambda: reader.GetPreferredAllocation(request))
+    yield _PREFERRED_SHARE.row(1000 * percentile(ours, 50), 1000 * percentile(floor, 50))
+    yield _pre_start(_PRE_START_SHARE, agent, HELD_SLOT)
 
 
 def _calls(
-    fake: FakeNvml, agent: dp_grpc.DevicePluginStub, reader: dp_grpc.DevicePluginStub
+    fake: FakeNvml, agent: dp_grpc.DevicePluginStub, stream: _Stream, reader: dp_grpc.DevicePluginStub
 ) -> Iterator[Row]:
-    stream = _Stream(agent)
     try:
         stream.await_that(GPUS[0].uuid, "Healthy")
         yield from _preferred(_PREFERRED, agent, reader)
         yield from _allocate(_ALLOCATE, agent, reader)
-        yield _pre_start(agent)
+        yield _pre_start(_PRE_START, agent, GPUS[1].uuid)
         fake.hang(HANGS, GPUS[0].uuid)
         stream.await_that(GPUS[0].uuid, "Unhealthy")
         yield from _preferred(_PREFERRED_HUNG, agent, reader)
         yield from _allocate(_ALLOCATE_HUNG, agent, reader)
     finally:
         fake.release(HANGS)
-        stream.close()
 
 
 def _preferred(
@@ -185,12 +244,12 @@ def _allocate(
     yield from _rows(kinds, lambda: agent.Allocate(new), lambda: reader.Allocate(new))
 
 
-def _pre_start(agent: dp_grpc.DevicePluginStub) -> Row:
-    held = dp.PreStartContainerRequest(devices_ids=[GPUS[1].uuid])
+def _pre_start(kind: Kind, agent: dp_grpc.DevicePluginStub, device: str) -> Row:
+    held = dp.PreStartContainerRequest(devices_ids=[device])
     ours, floor = in_turns(
         CALLS, lambda: agent.PreStartContainer(held), lambda: agent.GetDevicePluginOptions(dp.Empty())
     )
-    return _PRE_START.row(1000 * percentile(ours, 50), 1000 * percentile(floor, 50))
+    return kind.row(1000 * percentile(ours, 50), 1000 * percentile(floor, 50))
 
 
 def _rows(kinds: Mapping[int, Kind], ours: Work, floor: Work) -> Iterator[Row]:
@@ -201,12 +260,14 @@ def _rows(kinds: Mapping[int, Kind], ours: Work, floor: Work) -> Iterator[Row]:
 
 @contextmanager
 def _kubelet(root: Path) -> Iterator[_Registration]:
-    """A kubelet with seven pods that have a GPU, one that is being admitted, and many without a GPU."""
+    """A kubelet with pods that have six GPUs and a share of another, two that wait, and many without any."""
     for name in ("device-plugins", "pod-resources", "pods-api"):
         (root / name).mkdir()
-    held = {f"uid-{index}": [one.uuid] for index, one in enumerate(GPUS[:-1])}
+    held = {f"uid-{index}": [one.uuid] for index, one in enumerate(GPUS[:-2])}
     pods = [_pod(uid, devices, started=True) for uid, devices in held.items()]
     pods.append(_pod("uid-new", [ASSIGNED], started=False))
+    pods += [_share("uid-share", started=True), _share("uid-new-share", started=False)]
+    held["uid-share"] = [HELD_SLOT]
     pods += [_pod(f"uid-other-{number}", [], started=True) for number in range(PODS - len(pods))]
     (root / "device-plugins" / "kubelet_internal_checkpoint").write_text(_checkpoint(held))
     registration, servers = _Registration(), [grpc.server(ThreadPoolExecutor(4)) for _ in range(2)]
@@ -233,12 +294,18 @@ def _pod(uid: str, devices: list[str], *, started: bool) -> FakePod:
     return FakePod(f"pod-{uid}", uid, containers, annotations=annotations, phase="Running", started=started)
 
 
+def _share(uid: str, *, started: bool) -> FakePod:
+    main = FakeContainer("main", 1, resource=names.SHARED_RESOURCE, amounts={names.GPU_MEMORY: 8192})
+    annotations = {names.ASSIGNED: json.dumps({"main": [GPUS[-2].uuid]})}
+    return FakePod(f"pod-{uid}", uid, [main], annotations=annotations, phase="Running", started=started)
+
+
 def _checkpoint(held: dict[str, list[str]]) -> str:
     entries = [
         {
             "PodUID": uid,
             "ContainerName": "main",
-            "ResourceName": names.GPU_RESOURCE,
+            "ResourceName": names.SHARED_RESOURCE if is_slot(ids[0]) else names.GPU_RESOURCE,
             "DeviceIDs": {"-1": ids},
             "AllocResp": "",
         }
@@ -253,6 +320,8 @@ MEASURE: Final = Measure(
         *_PREFERRED.values(),
         *_ALLOCATE.values(),
         _PRE_START,
+        _PREFERRED_SHARE,
+        _PRE_START_SHARE,
         *_PREFERRED_HUNG.values(),
         *_ALLOCATE_HUNG.values(),
     ),

@@ -6,15 +6,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
+from cluster import names
 from cluster.fake.clock import eventually
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, Sharing
 from cluster.objects.pods import Pod
 from cluster.process.clock import Clock, SystemClock
+from deviceplugin.advertised import listed
 from deviceplugin.allocation.mig_packing import Packing, by_parts
 from deviceplugin.allocator import Allocator, AllocatorSources, first_devices
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
+from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.kubelet.bound_pods import BoundPods
 from deviceplugin.kubelet.checkpoint import CheckpointFile
@@ -28,6 +32,10 @@ from deviceplugin.plugin import DevicePlugin
 from tests.fakes.kubelet import FakeKubelet
 
 _started_at = iter(range(1_700_000_000_000, 1_800_000_000_000, 1000))
+
+
+SHARED_MIB = 40960
+"""What each GPU offers to pods that share it."""
 
 
 def devices(count: int = 4, **fields: Any) -> tuple[Device, ...]:
@@ -47,6 +55,7 @@ class RunningAgent:
         instance: str = "agent-a",
         *,
         advertised: Sequence[Device] | None = None,
+        slots: int = 0,
         stored: Callable[[], tuple[Pod, ...]] = tuple,
         bound: BoundPods | None = None,
         packing: Packing = Packing.DISTRIBUTED,
@@ -58,6 +67,8 @@ class RunningAgent:
         self.device_cache = DeviceCache()
         self.metrics = AgentMetrics(self.registry)
         self.names = SocketNames(instance, next(_started_at))
+        self.slots = slots
+        self.cdi = kubelet.root / "cdi"
         self.advertise(devices() if advertised is None else tuple(advertised))
         self.pods = pods = PodSource(
             PodsApi(kubelet.root / "pods-api" / "pods-api.sock", clock),
@@ -81,6 +92,7 @@ class RunningAgent:
                 self.device_cache,
                 resource=resource,
                 strategy=Strategy.CDI,
+                shares=ShareFiles(self.cdi),
                 clock=clock,
             )
             endpoints = Endpoints(folder=kubelet.plugins, resource=resource, names=self.names)
@@ -92,7 +104,11 @@ class RunningAgent:
 
     def advertise(self, devices: tuple[Device, ...], problem: str | None = None) -> None:
         """Change what the agent advertises."""
-        self.device_cache.put(AdvertisedDevices(devices, problem=problem, reported=True))
+        offered = Sharing(slots=self.slots, memory=SHARED_MIB)
+        if self.slots:
+            devices = tuple(msgspec.structs.replace(device, share=offered) for device in devices)
+        lists = listed(devices, frozenset(), {})
+        self.device_cache.put(AdvertisedDevices(devices, problem=problem, lists=lists, reported=True))
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -106,7 +122,10 @@ class RunningAgent:
     def wait_registered(self) -> None:
         """Wait until the kubelet has this agent's devices."""
         eventually(lambda: self.registrar.is_registered)
-        eventually(lambda: self.kubelet.capacity == len(self.device_cache.now.devices))
+        now = self.device_cache.now
+        eventually(lambda: self.kubelet.capacity == len(now.devices))
+        slots = now.listed.get(names.SHARED_RESOURCE, ())
+        eventually(lambda: len(self.kubelet.slots) == len(slots))
 
     def stop(self) -> None:
         """End in good order, as after SIGTERM."""

@@ -15,6 +15,7 @@ LONG_AGO = datetime(2026, 3, 2, tzinfo=UTC)
 
 
 MIG = "nvidia.com/mig-1g.5gb"
+SHARED = names.SHARED_RESOURCE
 
 
 def container(name: str, gpus: int, *, slices: int = 0, sidecar: bool = False) -> Container:
@@ -26,6 +27,11 @@ def container(name: str, gpus: int, *, slices: int = 0, sidecar: bool = False) -
     return Container(
         name=name, resources=Resources(limits=limits), restart_policy="Always" if sidecar else None
     )
+
+
+def share(name: str, gpus: int = 1, **limits: str | int) -> Container:
+    """A container that needs a share of so many GPUs."""
+    return Container(name=name, resources=Resources(limits={SHARED: gpus, **limits}))
 
 
 def pod(

@@ -18,6 +18,7 @@ import urllib3
 
 from cluster import names
 from cluster.fake.clock import eventually
+from cluster.objects.slots import as_a_name
 from devcluster.fakenvml import H200, FakeNvml, default_gpus, gpu
 from devcluster.fakenvml.fake import LIBRARY_VARIABLE, RunningProcess
 from tests.deviceplugin.agents import sockets
@@ -132,6 +133,32 @@ def test_the_kubelet_gets_the_gpus_without_any_api_server(kubelet: FakeKubelet, 
     eventually(lambda: kubelet.allocatable == 0)
     assert sockets(kubelet.plugins) == []
     assert (tmp_path / "cdi" / f"{names.DOMAIN}-gpu.json").exists(), "containers may restart meanwhile"
+
+
+def test_l1_a_gpu_of_which_a_pod_has_a_share_is_not_offered_whole(
+    kubelet: FakeKubelet, tmp_path: Path
+) -> None:
+    gpus = simulated(tmp_path)
+    shared, other = gpus.uuids()[:2]
+    container = FakeContainer(
+        "main", 1, resource=names.SHARED_RESOURCE, amounts={names.GPU_MEMORY_PERCENTAGE: 50}
+    )
+    pod = FakePod("half", "uid-h", [container], {names.ASSIGNED: json.dumps({"main": [shared]})})
+    with agent(kubelet, gpus, tmp_path):
+        eventually(lambda: (kubelet.allocatable, len(kubelet.slots)) == (4, 64), deadline=60)
+        assert kubelet.admit(pod), pod.message
+        eventually(lambda: kubelet.allocatable == 3, deadline=60)
+        assert kubelet.devices[shared].health == "Unhealthy"
+        kubelet.prestart(pod.uid, "main")
+        (slot,) = kubelet.devices_of(pod.uid)
+        file = tmp_path / "cdi" / f"{names.SHARE_FILE_PREFIX}{as_a_name(slot)}.json"
+        assert f"{names.DEVICES_VARIABLE}={shared}" in file.read_text()
+        whole = FakePod("all", "uid-w", [FakeContainer("main", 1)])
+        whole.annotations = {names.ASSIGNED: json.dumps({"main": [other]})}
+        assert kubelet.admit(whole), whole.message
+        eventually(lambda: sum(one.health == "Healthy" for one in kubelet.slots.values()) == 48, deadline=60)
+        kubelet.end(pod.uid)
+        eventually(lambda: kubelet.allocatable == 4, deadline=60)
 
 
 @pytest.fixture

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import pytest
 
 from cluster.kube.access_review import Permission
 from cluster.kube.errors import Request, Unreachable
 from cluster.objects.nodes import Node, NodeInfo, NodeStatus
 from deviceplugin.doctor import Finding, Tools, examine, report, runtime
+from deviceplugin.injection.strategy import Strategy
 from deviceplugin.nvml.interface import NvmlError
 from deviceplugin.settings import Settings
 from tests.fakes.nvml import MemoryNvml, a_gpu, no_driver
@@ -201,3 +203,16 @@ def test_the_capabilities_of_a_runtime_are_known_by_its_version(version: str, se
 def test_an_error_of_nvml_has_its_own_message(patient: Patient) -> None:
     patient.nvml.fault = NvmlError("nvmlInit answers Unknown Error", code=999, call="nvmlInit")
     assert patient.wrong()[0] == "driver: nvmlInit answers Unknown Error"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "slots", "severity"),
+    [("cdi", 16, "fine"), ("environment", 16, "warning"), ("device-nodes", 0, "fine")],
+)
+def test_shares_whose_size_no_container_gets_to_know_are_a_warning(
+    patient: Patient, strategy: str, slots: int, severity: str
+) -> None:
+    patient.settings = msgspec.structs.replace(
+        patient.settings, device_list_strategy=Strategy(strategy), sharing_slots=slots
+    )
+    assert [one.severity for one in patient.findings() if one.about == "shares"] == [severity]

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod
 from deviceplugin.advertised import AdvertisingOptions
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.injection.host_cdi_files import HostFolders
@@ -37,8 +38,10 @@ class Machine:
         strategy: Strategy = Strategy.CDI,
         host: HostFolders | None = None,
         driver_root: Path | None = None,
+        slots: int = 0,
     ) -> None:
-        way = AdvertisingOptions(strategy=strategy)
+        way = AdvertisingOptions(strategy=strategy, slots=slots, reserve=512)
+        self.pods: tuple[Pod, ...] | None = None
         self.dev, self.cdi = root / "dev", root / "cdi"
         self.dev.mkdir()
         for name in ("nvidia0", "nvidia1", "nvidiactl"):
@@ -58,6 +61,7 @@ class Machine:
             way,
             folders,
             checkpoint=CheckpointFile(root, names.GPU_RESOURCE),
+            pods=lambda: self.pods,
             host=host,
             metrics=AgentMetrics(self.registry),
             clock=self.clock,

@@ -39,6 +39,8 @@ class FakeContainer:
     init: bool = False
     sidecar: bool = False
     resource: str = GPU
+    amounts: dict[str, int] = field(default_factory=dict)
+    """Its other limits."""
 
 
 @dataclass
@@ -73,7 +75,8 @@ class FakePod:
             if container.sidecar:
                 made.restartPolicy = "Always"
             if container.gpus:
-                made.resources.limits[container.resource].string = str(container.gpus)
+                for resource, count in {container.resource: container.gpus, **container.amounts}.items():
+                    made.resources.limits[resource].string = str(count)
         pod.status.phase = self.phase
         if self.started:
             pod.status.startTime.seconds = 1_700_000_000
@@ -181,8 +184,14 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
 
     @property
     def devices(self) -> dict[str, dp.Device]:
-        """Those of all resources, by id."""
-        return {name: device for some in self.lists.values() for name, device in some.items()}
+        """Those of all resources, by id; slots of shares are in ``slots``."""
+        lists = (some for resource, some in self.lists.items() if resource != names.SHARED_RESOURCE)
+        return {name: device for some in lists for name, device in some.items()}
+
+    @property
+    def slots(self) -> dict[str, dp.Device]:
+        """Slots of GPUs that can be shared, by id."""
+        return self.lists.get(names.SHARED_RESOURCE, {})
 
     @property
     def capacity(self) -> int:

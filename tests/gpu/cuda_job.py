@@ -1,13 +1,15 @@
-"""A CUDA program that needs no compiler and no package: ``cuda_job.py SECONDS``, with Python 3.10 or newer.
+"""A CUDA program that needs no compiler and no package, for Python 3.10 or newer.
 
-It speaks to the driver's own library (``libcuda.so.1``) by ctypes, and its kernel is text that the driver
-translates for the card. Each line of its output is a JSON object: first what it sees, then every second how
-often it has computed, and last how it ended. A wrong result ends it with status 1, SIGTERM with 75; without
-CUDA it says why, and waits as long as it would have computed.
+``cuda_job.py SECONDS [VARIABLE]`` speaks to the driver's own library (``libcuda.so.1``) by ctypes, and its
+kernel is text that the driver translates for the card. Each line of its output is a JSON object: first what
+it sees, with the variable that says how much of a shared GPU it may use, then every second how often it has
+computed, and last how it ended. A wrong result ends it with status 1, SIGTERM with 75; without CUDA it says
+why, and waits as long as it would have computed.
 """
 
 import ctypes
 import json
+import os
 import re
 import signal
 import sys
@@ -154,7 +156,7 @@ def say(**what: object) -> None:
     sys.stdout.flush()
 
 
-def main(seconds: int) -> int:
+def main(seconds: int, variable: str) -> int:
     """See, compute, end; the status."""
     nodes = sorted(str(path) for path in Path("/dev").iterdir() if re.fullmatch(r"nvidia\d+", path.name))
     try:
@@ -162,7 +164,7 @@ def main(seconds: int) -> int:
         uuids, why = cuda.devices(), ""
     except CudaError as error:
         uuids, why = [], str(error)
-    say(uuids=uuids, nodes=nodes, why=why)
+    say(uuids=uuids, nodes=nodes, why=why, memory=os.environ.get(variable))
     time = Seconds(seconds)
     launches = 0
     try:
@@ -194,4 +196,4 @@ def _loaded() -> ctypes.CDLL:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(int(sys.argv[1]), (sys.argv[2:] or [""])[0]))

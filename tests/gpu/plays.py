@@ -11,7 +11,7 @@ from devcluster.errors import ClusterError
 from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
-from tests.gpu.work import CHEAP, Seen, Work, annotated, launches_in, seen_in
+from tests.gpu.work import CHEAP, Seen, Work, annotated, launches_in, seen_in, sharing
 
 PATIENCE = 180.0
 """Seconds: a card that sleeps takes its time for the first CUDA context."""
@@ -64,6 +64,25 @@ def a_pod_computes_on_its_assigned_gpu(ground: Ground) -> None:
     assert set(seen.uuids) == set(ground.playground.assignment("one")["main"]), seen
     assert len(seen.nodes) == 1, seen
     ground.await_computing("one")
+
+
+def two_pods_share_a_gpu(ground: Ground) -> None:
+    """Both compute on it, each sees no other, and is told its own limit."""
+    shares = {"small": 25, "large": 40}
+    for name, percent in shares.items():
+        ground.playground.create(sharing(ground.work.pod(name, node=ground.node), percent))
+    ground.playground.await_phase(list(shares))
+    seen = {name: ground.seen(name) for name in shares}
+    (gpu,) = {uuid for one in seen.values() for uuid in one.uuids}
+    offered = ground.playground.inventory()[gpu][1].share
+    assert offered is not None
+    for name, percent in shares.items():
+        assert ground.playground.assignment(name)["main"] == (gpu,)
+        assert len(seen[name].nodes) == 1, seen
+        assert seen[name].memory == str(offered.memory * percent // 100)
+    for name in shares:
+        ground.await_computing(name)
+    ground.playground.check_law_1()
 
 
 def a_pod_without_a_request_sees_no_gpu(ground: Ground) -> None:

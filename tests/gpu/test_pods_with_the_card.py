@@ -16,6 +16,10 @@ def test_a_pod_computes_on_its_assigned_gpu(ground: Ground) -> None:
     plays.a_pod_computes_on_its_assigned_gpu(ground)
 
 
+def test_two_pods_share_a_gpu(ground: Ground) -> None:
+    plays.two_pods_share_a_gpu(ground)
+
+
 def test_a_pod_without_a_request_sees_no_gpu(ground: Ground) -> None:
     plays.a_pod_without_a_request_sees_no_gpu(ground)
 

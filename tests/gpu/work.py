@@ -32,6 +32,8 @@ class Seen(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
     why: str = ""
     """Why CUDA has none."""
+    memory: str | None = None
+    """MiB of a shared GPU that the container was told it may use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ class Work:
         container = probe.container("main", gpus=gpus)
         folders = self._folders()
         container |= {
-            "command": [_python(), f"{_IN_POD}/{JOB.name}", str(seconds)],
+            "command": [_python(), f"{_IN_POD}/{JOB.name}", str(seconds), names.GPU_MEMORY_VARIABLE],
             "args": [],
             "env": [{"name": key, "value": value} for key, value in self._environment().items()],
             "volumeMounts": [
@@ -99,6 +101,15 @@ def launches_in(log: str) -> int:
     """How often a job has computed up to now, as it says."""
     lines = [json.loads(line) for line in log.splitlines()[1:] if line.startswith("{")]
     return max((line.get("launches", 0) for line in lines), default=0)
+
+
+def sharing(body: dict[str, Any], percent: int) -> dict[str, Any]:
+    """The pod with a share of one GPU in place of a whole one: so much of its memory."""
+    (container,) = body["spec"]["containers"]
+    amounts = {names.SHARED_RESOURCE: 1, names.GPU_MEMORY_PERCENTAGE: percent}
+    resources = {"limits": amounts, "requests": dict(amounts)}
+    spec = {**body["spec"], "containers": [{**container, "resources": resources}]}
+    return {**body, "spec": spec}
 
 
 def annotated(body: dict[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:

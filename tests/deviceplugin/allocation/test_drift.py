@@ -1,8 +1,9 @@
 """Pods that have other devices than they were assigned."""
 
+from cluster.objects.slots import slot_id
 from deviceplugin.allocation.drift import drift
 from deviceplugin.allocation.pod_devices import PodDevices
-from tests.deviceplugin.pods import container, held, pod
+from tests.deviceplugin.pods import SHARED, container, held, pod, share
 
 
 def test_pods_with_their_assigned_devices_do_not_drift() -> None:
@@ -46,3 +47,11 @@ def test_l1_a_pod_that_asks_for_no_gpu_does_not_drift_whatever_is_written_on_it(
 
 def test_no_more_devices_are_expected_than_a_container_asks_for() -> None:
     assert drift([pod("a", assignment=["A", "B", "C"])], held(a="C")) == {"a": {"main": ("C",)}}
+
+
+def test_a_slot_counts_as_its_gpu() -> None:
+    shape = pod("a", assignment=["A"], app=(share("main"),))
+    shared = {("a", "main"): frozenset({slot_id("A", 3)})}
+    assert drift([shape], PodDevices({}, {SHARED: shared})) == {}
+    shared = {("a", "main"): frozenset({slot_id("B", 0)})}
+    assert drift([shape], PodDevices({}, {SHARED: shared})) == {"a": {"main": ("B",)}}

@@ -61,6 +61,7 @@ def test_the_inventory_of_a_node_of_the_development_cluster_is_read(nvml: RealNv
         "NVIDIA-RTX-A6000",
     ]
     assert [device.published.memory for device in devices] == [81920, 81920, 49140, 49140]
+    assert all(device.facts is not None and device.facts.reserved_mib > 0 for device in devices)
     assert [device.published.numa for device in devices] == [0, 0, 1, 1]
     assert [device.minor for device in devices] == [0, 1, 2, 3]
     assert devices[0].published.links == {devices[1].uuid: 12}

@@ -20,6 +20,7 @@ from deviceplugin.nvml.inventory import NodeDevice
 from deviceplugin.nvml.watch import UsageReport
 from deviceplugin.usage.holder_source import HolderSource
 from deviceplugin.usage.monitor import Options, UsageMonitor
+from deviceplugin.usage.overuse_events import OveruseReporter
 from deviceplugin.usage.squatter_events import SquatterReporter
 from deviceplugin.usage.usage_metrics import UsageMetrics
 from tests.deviceplugin.pods import pod
@@ -84,6 +85,7 @@ class MeasuredNode:
             HolderSource(device_cache, self, lambda: self.pods).snapshot,
             UsageMetrics(self.registry, include_users=include_users),
             SquatterReporter(self.recorder),
+            overuse=OveruseReporter(self.recorder),
             all_pods=lambda: (*(self.pods or ()), *self.without_gpus),
             options=Options(proc=self.proc, tolerated=frozenset({"Xorg"}), report_every=report_every),
             clock=self.clock,
@@ -139,9 +141,13 @@ class MeasuredNode:
 
     @property
     def events(self) -> list[str]:
-        """The sentences of the Events on the Node."""
+        """The sentences of the Events on the Node about squatters."""
+        return self.events_of(names.GPU_SQUATTED)
+
+    def events_of(self, reason: str) -> list[str]:
+        """The sentences of the Events on the Node for this reason."""
         self.recorder.flush()
-        return [event.message for event in self.kube.list(EVENTS).items if event.reason == names.GPU_SQUATTED]
+        return [event.message for event in self.kube.list(EVENTS).items if event.reason == reason]
 
 
 def busy(*processes: GpuProcess) -> GpuUsage:
