@@ -67,7 +67,7 @@ def translated(
         pod: as its creator sent it, without what a LimitRange has filled in.
         sharing: the settings.
         default_share: what the pod's namespace says about plain GPUs.
-        models: those that the cluster has; asked only for HAMi's parts of names.
+        models: those that the cluster has; called only for HAMi's parts of names.
 
     Raises:
         ShareRefusedError: it asks for shares in a way that cannot be granted.
@@ -160,8 +160,8 @@ def _by_default(spec: Json, annotations: dict[str, str], default_share: str | No
     """The spec by the namespace's default, and what its creator is told of it."""
     if default_share is None or (annotations.get(names.SHARING) or "").strip() == WHOLE:
         return spec, []
-    asked = {resource for one in containers(spec) for resource in gpus(one)}
-    if names.GPU_RESOURCE not in asked or asked - {names.GPU_RESOURCE, names.SHARED_RESOURCE}:
+    requested = {resource for one in containers(spec) for resource in gpus(one)}
+    if names.GPU_RESOURCE not in requested or requested - {names.GPU_RESOURCE, names.SHARED_RESOURCE}:
         return spec, []
     default = namespace_default.amount_in(default_share)
     if default is None:
@@ -175,11 +175,11 @@ def _by_default(spec: Json, annotations: dict[str, str], default_share: str | No
     after = namespace_default.translated(spec, default)
     if after == spec:
         return spec, []
-    told = (
+    warning = (
         f"Each {names.GPU_RESOURCE} of this pod is a share of {default_share.strip()} of a GPU, as its"
         f" namespace says: the annotation {names.SHARING}: {WHOLE} gives it whole GPUs."
     )
-    return after, [told]
+    return after, [warning]
 
 
 def _whole(container: Json) -> Json:

@@ -83,7 +83,7 @@ def test_every_amount_but_zero_counts_as_a_request_even_an_unreadable_one(
         ("nvidia.com/mig-1g.10gb", True),
         ("cpu", False),
         ("amd.com/gpu", False),
-        ("nvidia.com/gpu.shared", True),
+        (names.SHARED_RESOURCE, True),
         ("nvidia.com/gpumemory", False),
     ],
 )

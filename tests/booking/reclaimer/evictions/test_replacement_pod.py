@@ -249,11 +249,11 @@ def test_a_grant_of_maia_is_kept_by_a_pod_that_comes_back_as_it_was(
 
 
 def test_a_pod_asks_for_a_share_again_only_where_it_comes_back_as_it_was() -> None:
-    asked = {names.KAI_FRACTION: "0.5", names.KAI_DEVICES: "2"}
+    keys = {names.KAI_FRACTION: "0.5", names.KAI_DEVICES: "2"}
     slots = {"limits": dict.fromkeys(SHARES, "1"), "requests": dict.fromkeys(SHARES, "1")}
-    pod = whole({"containers": [{"name": "main", "resources": slots}]}, annotations=asked)
+    pod = whole({"containers": [{"name": "main", "resources": slots}]}, annotations=keys)
     after = replacement_pod(pod, back="as-it-was", reason="evicted")
-    assert asked.items() <= after["metadata"]["annotations"].items()
+    assert keys.items() <= after["metadata"]["annotations"].items()
     assert after["spec"]["containers"][0]["resources"] == slots
     after = replacement_pod(pod, back="without-gpu", reason="evicted")
     assert names.KAI_FRACTION not in after["metadata"]["annotations"]
