@@ -62,7 +62,9 @@ class TestNeeds:
             (names.GPU_QUOTA, False),
         ],
     )
-    def test_gpus_mig_profiles_and_slots_of_shares_count_and_nothing_else(self, resource: str, *, is_ours: bool) -> None:
+    def test_gpus_mig_profiles_and_slots_of_shares_count_and_nothing_else(
+        self, resource: str, *, is_ours: bool
+    ) -> None:
         assert asks_for_gpus(limited({resource: "1"})) is is_ours
 
     @pytest.mark.parametrize("amount", ["2", 2, "2000m", "0.002k", "2e0"])
