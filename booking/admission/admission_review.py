@@ -53,7 +53,7 @@ class AdmissionReview(Partial, frozen=True):
     request: Request
 
 
-class Status(Partial, frozen=True):
+class Refusal(Partial, frozen=True):
     """Why a pod is refused; the API server shows the message to whoever creates it."""
 
     code: int
@@ -66,7 +66,7 @@ class Response(Partial, frozen=True):
 
     uid: str
     allowed: bool
-    status: Status | None = None
+    status: Refusal | None = None
     """Only where it is not allowed."""
     patch_type: str | None = None
     """``JSONPatch``; None where there is no patch."""

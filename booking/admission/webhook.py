@@ -18,9 +18,9 @@ from booking.admission.admission_review import (
     KIND,
     AdmissionReview,
     Answer,
+    Refusal,
     Request,
     Response,
-    Status,
 )
 from booking.admission.metrics import Metrics
 from booking.admission.pod_reader import BadPodError
@@ -199,8 +199,8 @@ def answer(request: Request, outcome: Outcome) -> bytes:
     return msgspec.json.encode(Answer(api_version=API_VERSION, kind=KIND, response=response))
 
 
-def _status(message: str) -> Status:
-    return Status(code=HTTPStatus.UNPROCESSABLE_ENTITY.value, reason="Invalid", message=message)
+def _status(message: str) -> Refusal:
+    return Refusal(code=HTTPStatus.UNPROCESSABLE_ENTITY.value, reason="Invalid", message=message)
 
 
 def _log_outcome(request: Request, outcome: Outcome) -> None:
