@@ -79,7 +79,7 @@ def test_pods_in_the_words_of_others_are_refused_only_where_admission_reads_them
 ) -> None:
     def known(*dialects: str) -> set[str]:
         policy = of_kind(render({"sharing": {"dialects": list(dialects)}}), "ValidatingAdmissionPolicy")
-        (condition,) = policy["gpu-booking-gpu-pods"]["matchConditions"]
+        (condition,) = policy[names.GPU_PODS_POLICY]["matchConditions"]
         return set(re.findall(r"['\"]([a-z./-]+)['\"]", condition["expression"]))
 
     assert known(dialect) - known() == words
