@@ -20,6 +20,7 @@ from booking.admission.endpoint import Endpoint
 from booking.admission.metrics import Metrics
 from booking.admission.owner import Creators
 from booking.admission.review import Review
+from booking.admission.sharing_dialects.translation import Sharing
 from booking.admission.webhook import Webhook
 from booking.admission.webhook_installer import WebhookInstaller
 from booking.eviction.victims import LEAST_LOST_WORK
@@ -303,6 +304,11 @@ def _review(settings: ControllerSettings) -> Review:
         unbooked=settings.unbooked_action,
         unbooked_notebooks=settings.unbooked_notebook_action,
         queue_gate=settings.queue_gate,
+        sharing=Sharing(
+            dialects=settings.sharing_dialects,
+            gpushare_unit=settings.sharing_gpushare_unit,
+            default_percentage=settings.sharing_default,
+        ),
         maia=settings.maia,
     )
 

@@ -22,13 +22,15 @@ GPU_RUNTIME: Final = "nvidia"
 
 NOTHING: Final[frozenset[str]] = frozenset()
 GROUPS: Final[tuple[Group, ...]] = ("initContainers", "containers")
+_KINDS: Final = ("limits", "requests")
 
 
 def spec_without_gpu(before: Json, *, zero: frozenset[str] = NOTHING) -> Json:
     """The spec of a pod that requests no GPU and is not tied to nodes with GPUs.
 
-    No container requests GPUs, and ``NVIDIA_VISIBLE_DEVICES`` is ``none`` in all of them; required terms on
-    labels about GPUs and a GPU RuntimeClass are dropped. Everything else stays.
+    No container requests GPUs, or amounts of them, which would use up quota. ``NVIDIA_VISIBLE_DEVICES`` is
+    ``none`` in all of them; required terms on labels about GPUs and a GPU RuntimeClass are dropped. All else
+    stays.
 
     Args:
         before: the spec with GPUs.
@@ -40,16 +42,16 @@ def spec_without_gpu(before: Json, *, zero: frozenset[str] = NOTHING) -> Json:
         spec.pop("overhead", None)
     spec |= _containers(spec, lambda _, container: _container(container, zero))
     if spec.get("resources"):
-        spec["resources"] = _resources(spec["resources"])
+        spec["resources"] = _without(spec["resources"], names.is_gpu_request)
     return _anywhere(spec)
 
 
 def named_gpu_resources(spec: Mapping[str, Any]) -> frozenset[str]:
-    """The GPU resources that any container names, whatever the amount."""
+    """The GPU resources and amounts of memory or compute that any container names, whatever the number."""
     containers = [container for group in GROUPS for container in spec.get(group) or ()]
     resources = [container.get("resources") or {} for container in containers]
-    named = (key for one in resources for kind in ("limits", "requests") for key in one.get(kind) or ())
-    return frozenset(filter(names.is_gpu_resource, named))
+    named = (key for one in resources for kind in _KINDS for key in one.get(kind) or ())
+    return frozenset(filter(names.is_gpu_request, named))
 
 
 def spec_without_gpu_defaults(spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Json:
@@ -62,7 +64,7 @@ def spec_without_gpu_defaults(spec: Mapping[str, Any], annotations: Mapping[str,
     def given(group: Group, container: Json) -> Json:
         by_default = recorded.get((group, container.get("name", "")), {})
         both = by_default.get("limits", NOTHING) & by_default.get("requests", NOTHING)
-        gpus = frozenset(filter(names.is_gpu_resource, both))
+        gpus = frozenset(filter(names.is_gpu_request, both))
         return _with_zero(container, gpus) if gpus else container
 
     return {**spec, **_containers(spec, given)}
@@ -73,6 +75,18 @@ def spec_with_zero(spec: Mapping[str, Any], resources: frozenset[str]) -> Json:
     return {**spec, **_containers(spec, lambda _, one: _with_zero(one, resources) if resources else one)}
 
 
+def spec_without_amounts(spec: Mapping[str, Any]) -> Json:
+    """The spec without amounts of GPUs, for a pod that has lost its GPUs to another webhook."""
+
+    def bare(_: Group, container: Json) -> Json:
+        before = container.get("resources") or {}
+        if not any(names.is_gpu_amount(key) for kind in _KINDS for key in before.get(kind) or ()):
+            return container
+        return {**container, "resources": _without(before, names.is_gpu_amount)}
+
+    return {**spec, **_containers(spec, bare)}
+
+
 def _containers(spec: Mapping[str, Any], change: Callable[[Group, Json], Json]) -> Json:
     """The containers and init containers, changed."""
     return {group: [change(group, one) for one in spec[group]] for group in GROUPS if spec.get(group)}
@@ -81,14 +95,14 @@ def _containers(spec: Mapping[str, Any], change: Callable[[Group, Json], Json]) 
 def _with_zero(container: Json, resources: frozenset[str]) -> Json:
     before = container.get("resources") or {}
     none = dict.fromkeys(sorted(resources), "0")
-    amounts = {kind: {**(before.get(kind) or {}), **none} for kind in ("limits", "requests")}
+    amounts = {kind: {**(before.get(kind) or {}), **none} for kind in _KINDS}
     return {**container, "resources": {**before, **amounts}}
 
 
 def _container(container: Json, zero: frozenset[str]) -> Json:
     after = dict(container)
     if after.get("resources"):
-        after["resources"] = _resources(after["resources"])
+        after["resources"] = _without(after["resources"], names.is_gpu_request)
     if zero:
         after = _with_zero(after, zero)
     after["env"] = _without_visible_devices(after.get("env") or [])
@@ -102,11 +116,11 @@ def _without_visible_devices(env: list[Json]) -> list[Json]:
     return after if none in after else [*after, none]
 
 
-def _resources(resources: Json) -> Json:
+def _without(resources: Json, is_dropped: Callable[[str], bool]) -> Json:
     after = dict(resources)
-    for kind in ("limits", "requests"):
+    for kind in _KINDS:
         if after.get(kind):
-            after[kind] = {key: value for key, value in after[kind].items() if not names.is_gpu_resource(key)}
+            after[kind] = {key: value for key, value in after[kind].items() if not is_dropped(key)}
     return after
 
 

@@ -138,6 +138,17 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     queue_gate: bool = False
     """Whether a pod that waits does so behind a scheduling gate, which the controller takes off in its turn:
     kube-scheduler does not try it at every change then. Cluster autoscalers see few of these pods."""
+    sharing_dialects: tuple[Literal["hami", "gpushare", "kai", "nvidia"], ...] = (
+        "hami",
+        "gpushare",
+        "kai",
+        "nvidia",
+    )
+    """Whose spellings of shares of a GPU are understood in new pods (docs/sharing.md)."""
+    sharing_gpushare_unit: Literal["GiB", "MiB"] = "GiB"
+    """The unit of `aliyun.com/gpu-mem`, as gpushare's device plugin had it."""
+    sharing_default: Annotated[int, msgspec.Meta(ge=1, le=100)] = 25
+    """Percent of a GPU's memory that a share has which names no amount (`nvidia.com/gpu.shared` alone)."""
     maia: bool = False
     """Whether MAIA's `terminate-at` on pods of trusted creators is honoured, and its tools are answered."""
     maia_host: str = "0.0.0.0"

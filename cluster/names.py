@@ -196,6 +196,27 @@ MODEL_LABEL: Final = f"model.{DOMAIN}/"
 HUB_USER: Final = "hub.jupyter.org/username"
 """On JupyterHub's pods: the annotation is the raw user name, the label of that key one of its encodings."""
 
+HAMI_TYPE: Final = f"{NVIDIA_PREFIX}use-gputype"
+"""On a HAMi user's pod: parts of the names of models that it accepts, comma-separated."""
+HAMI_NOT_TYPE: Final = f"{NVIDIA_PREFIX}nouse-gputype"
+"""On a HAMi user's pod: parts of the names of models that it does not accept, comma-separated."""
+HAMI_UUID: Final = f"{NVIDIA_PREFIX}use-gpuuuid"
+"""On a HAMi user's pod: the GPUs that it accepts, comma-separated."""
+HAMI_NOT_UUID: Final = f"{NVIDIA_PREFIX}nouse-gpuuuid"
+"""On a HAMi user's pod: the GPUs that it does not accept, comma-separated."""
+HAMI_PRIORITY: Final = f"{NVIDIA_PREFIX}priority"
+"""A limit of HAMi's that means nothing here: no node offers it, so admission takes it out."""
+KAI_FRACTION: Final = "gpu-fraction"
+"""On a KAI user's pod: the part of each GPU's memory, ``0.5``. Read once, when the pod is created."""
+KAI_MEMORY: Final = "gpu-memory"
+"""On a KAI user's pod: MiB of each GPU. Read once, when the pod is created."""
+KAI_DEVICES: Final = f"{KAI_FRACTION}-num-devices"
+"""On a KAI user's pod: of how many GPUs it has that part; 1 if missing."""
+KAI_CONTAINER: Final = f"{KAI_FRACTION}-container-name"
+"""On a KAI user's pod: the container that gets it; the first one if missing."""
+KAI_REQUESTS: Final = (KAI_FRACTION, KAI_MEMORY)
+"""The annotations that request a share, as a limit does."""
+
 STATIC_POD: Final = "kubernetes.io/config.mirror"
 """Kubernetes' annotation on the mirror of a static pod."""
 
@@ -393,6 +414,11 @@ def is_gpu_resource(name: str) -> bool:
 def is_gpu_amount(name: str) -> bool:
     """Whether a resource name says how much of each GPU a container gets."""
     return name in GPU_AMOUNTS
+
+
+def is_gpu_request(name: str) -> bool:
+    """Whether a resource name asks for GPUs, or says how much of them."""
+    return is_gpu_resource(name) or is_gpu_amount(name)
 
 
 def is_ours(key: str) -> bool:

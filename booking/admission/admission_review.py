@@ -53,11 +53,21 @@ class AdmissionReview(Partial, frozen=True):
     request: Request
 
 
+class Refusal(Partial, frozen=True):
+    """Why a pod is refused; the API server shows the message to whoever creates it."""
+
+    code: int
+    reason: str
+    message: str
+
+
 class Response(Partial, frozen=True):
-    """``response`` of the AdmissionReview: no pod is ever refused."""
+    """``response`` of the AdmissionReview."""
 
     uid: str
     allowed: bool
+    status: Refusal | None = None
+    """Only where it is not allowed."""
     patch_type: str | None = None
     """``JSONPatch``; None where there is no patch."""
     patch: bytes | None = None

@@ -13,6 +13,8 @@ from cluster.objects.quantity import QuantityError
 
 ON_EVICT: Final = ("recreate-without-gpu", "requeue", "delete")
 """What a pod may request for its eviction."""
+SHARING: Final = ("time-slice", "mps", "any", "whole")
+"""How a pod may share its GPUs."""
 
 
 def unreadable(annotations: Mapping[str, str]) -> Iterator[str]:
@@ -57,5 +59,6 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[str], bool], str]]] = {
     names.MIN_MEMORY: (_is_memory, "a number of MiB such as 40960 or an amount such as 40Gi"),
     names.REQUESTED_NOTICE: (_is_span, "a duration such as PT5M"),
     names.ON_EVICT: (lambda text: text in ON_EVICT, f"one of {', '.join(ON_EVICT)}"),
+    names.SHARING: (lambda text: text in SHARING, f"one of {', '.join(SHARING)}"),
     names.PLACEMENT: (lambda text: text in names.PLACEMENTS, f"one of {', '.join(names.PLACEMENTS)}"),
 }

@@ -29,7 +29,12 @@ class CachedClusterView:
         found = self._cache.namespaces.get(namespace)
         if found is None:
             return PodNamespace(name=namespace)
-        return PodNamespace(name=namespace, owner=found.owner, is_protected=found.is_protected)
+        return PodNamespace(
+            name=namespace,
+            owner=found.owner,
+            is_protected=found.is_protected,
+            default_share=found.default_share,
+        )
 
     def user_coverage(self, pod: Pod, now: datetime) -> UserCoverage:
         """Bookings and pods of the pod's user, and which booking covers which pod."""
@@ -42,6 +47,10 @@ class CachedClusterView:
             users = {booking.spec.user for booking in bookings.values()}
             made = self._labels = (bookings, users_by_label({*self._known, *users}, self._rules))
         return made[1]
+
+    def models(self) -> frozenset[str]:
+        """The models of all devices that agents have published."""
+        return frozenset(device.model for _, view, _ in self._seen() for device in view.devices)
 
     def room(self, pod: Pod) -> FreeGpus:
         """Whether a GPU is free for the pod."""

@@ -10,12 +10,14 @@ import msgspec
 
 from booking.admission.owner import Ownership
 from booking.admission.pod_reader import Json, asks, with_annotation, with_gate
-from booking.gpu_stripping import NOTHING, spec_with_zero, spec_without_gpu
+from booking.admission.sharing_dialects.containers import containers, gpus
+from booking.gpu_stripping import NOTHING, spec_with_zero, spec_without_amounts, spec_without_gpu
 from cluster import names
 from cluster.objects.bookings import Booking
 from cluster.objects.cover_annotations import cover_annotations_of
 from cluster.objects.pods import Container
 from cluster.objects.replaced_fields import Replaced, encode_replaced, replaced_in
+from cluster.objects.share_request import DEFAULT_MODE
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
@@ -24,12 +26,20 @@ _OF_CLASS: Final = frozenset({"priority", "preemptionPolicy"})
 """Computed from the old class: with the new one, these two would make the API server reject the pod."""
 _STALE: Final = frozenset({names.USER, names.BOOKING, names.TERMINATE_AT})
 """Always rewritten, also on pods of our reclaimer."""
+_MODES: Final = ("mps", "any")
+"""Modes of sharing, besides the default."""
 _VOID: Final = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "void"}
 """NVIDIA's runtime then leaves the container alone, whatever its image says."""
 
 
 def admitted(
-    pod: Json, whose: Ownership, booking: Booking | None, scheduler: str, *, is_queued: bool = False
+    pod: Json,
+    whose: Ownership,
+    booking: Booking | None,
+    scheduler: str,
+    *,
+    is_queued: bool = False,
+    limits: Mapping[str, dict[str, str]] | None = None,
 ) -> Json:
     """The pod with everything that a GPU pod gets.
 
@@ -39,18 +49,19 @@ def admitted(
         booking: the booking that covers it.
         scheduler: the ``schedulerName`` of GPU pods.
         is_queued: whether it waits behind our scheduling gate.
+        limits: container -> the limits in whose place it has shares.
     """
     metadata, spec = pod["metadata"], pod["spec"]
     class_name = names.BOOKED_CLASS if booking else names.OPPORTUNISTIC_CLASS
     annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _STALE}
-    replaced = _replaced(spec, scheduler)
+    replaced = msgspec.structs.replace(_replaced(spec, scheduler), limits=dict(limits) if limits else None)
     if replaced != Replaced():
         annotations.setdefault(names.REPLACED, encode_replaced(replaced))
     if whose.user is None:
         annotations.setdefault(names.NO_USER, f"{whose.why}.")
     else:
         annotations[names.USER] = whose.user
-    annotations |= {names.ADMITTED: "true"} | cover_annotations_of(booking)
+    annotations |= {names.ADMITTED: "true"} | cover_annotations_of(booking) | _mode(spec, annotations)
     dropped = _OF_CLASS if spec.get("priorityClassName") != class_name else frozenset()
     changed = {"schedulerName": scheduler, "priorityClassName": class_name}
     kept = {key: value for key, value in spec.items() if key not in dropped}
@@ -67,7 +78,7 @@ def stripped(pod: Json, message: str, scheduler: str, *, zero: frozenset[str] = 
     It keeps its scheduler and its PriorityClass unless they are ours: those are for pods with GPUs only.
     ``zero``: the GPU resources that a LimitRange would give it after us.
     """
-    given_back = _given_back(pod, scheduler)
+    given_back = _unasked(_given_back(pod, scheduler))
     return with_annotation(
         {**given_back, "spec": spec_without_gpu(dict(given_back["spec"]), zero=zero)}, names.STRIPPED, message
     )
@@ -78,12 +89,12 @@ def given_up(pod: Json, message: str, scheduler: str, *, zero: frozenset[str] = 
 
     What ``admitted`` has written is taken back: annotations of cover, our scheduler, our PriorityClass, which
     gives no priority without a GPU, and our gate. Containers stay as the other webhook has made them, but for
-    0 of what a LimitRange would fill in for what was removed (``zero``).
+    0 of what a LimitRange would fill in for what was removed (``zero``), and amounts of GPUs, which go too.
     """
-    given_back = _given_back(pod, scheduler)
-    for key in (names.ADMITTED, names.BOOKING, names.TERMINATE_AT):
+    given_back = _unasked(_given_back(pod, scheduler))
+    for key in (names.ADMITTED, names.BOOKING, names.TERMINATE_AT, names.SHARING_MODE):
         given_back = with_annotation(given_back, key, None)
-    spec = spec_with_zero(given_back["spec"], zero)
+    spec = spec_with_zero(spec_without_amounts(given_back["spec"]), zero)
     return with_annotation({**given_back, "spec": spec}, names.STRIPPED, message)
 
 
@@ -98,6 +109,22 @@ def _given_back(pod: Json, scheduler: str) -> Json:
     if spec.get("schedulerName") in {scheduler, names.SCHEDULER_NAME}:
         spec["schedulerName"] = before.scheduler_name or DEFAULT_SCHEDULER
     return with_annotation({**pod, "spec": spec}, names.REPLACED, None)
+
+
+def _unasked(pod: Json) -> Json:
+    """The pod without annotations that request a share, as its limits do no more."""
+    for key in names.KAI_REQUESTS:
+        if key in (pod["metadata"].get("annotations") or {}):
+            pod = with_annotation(pod, key, None)
+    return pod
+
+
+def _mode(spec: Json, annotations: Mapping[str, str]) -> dict[str, str]:
+    """The mode in which the pod's GPUs are shared, of which a later change of its own annotation is none."""
+    if not any(names.SHARED_RESOURCE in gpus(one) for one in containers(spec)):
+        return {}
+    wanted = (annotations.get(names.SHARING) or "").strip()
+    return {names.SHARING_MODE: wanted if wanted in _MODES else DEFAULT_MODE}
 
 
 def _replaced(spec: Json, scheduler: str) -> Replaced:

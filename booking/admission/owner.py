@@ -39,6 +39,8 @@ class PodNamespace:
     """User id of the owner of pods that controllers create in the namespace."""
     is_protected: bool = False
     """Whether none of its pods is evicted for a booking."""
+    default_share: str | None = None
+    """What a plain GPU of its pods means, as written; None for a whole GPU."""
 
 
 def owner(

@@ -1,7 +1,8 @@
 """The webhook's decision about a new pod (law L7). Pure.
 
 A pod that requests GPUs gets its user, the cover annotations of its booking, our scheduler and the
-PriorityClass that it deserves. If no booking covers it, no GPU is free and the settings say so, it starts
+PriorityClass that it deserves. Shares of GPUs in other products' words become container limits first; one
+that cannot be granted is refused. If no booking covers it, no GPU is free and the settings say so, it starts
 without a GPU instead. Keys reserved for us are removed from every pod, unless our own reclaimer created it.
 Everything else is left unchanged.
 
@@ -9,7 +10,8 @@ A pod that other webhooks have changed since is shown a second time, as the last
 and scheduler are then decided again by what it requests now.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Literal, Protocol
 
@@ -22,6 +24,15 @@ from booking.admission.mutation import admitted, given_up, stripped
 from booking.admission.owner import Creators, Ownership, PodNamespace, owner
 from booking.admission.patch import Operation, patch
 from booking.admission.pod_reader import Json, asks_for_gpus, our_keys, read, with_annotation, without_ours
+from booking.admission.sharing_dialects.containers import ShareRefusedError
+from booking.admission.sharing_dialects.translation import (
+    Sharing,
+    Translation,
+    asks_in_any_words,
+    check,
+    check_zeros,
+    translated,
+)
 from booking.gpu_stripping import GROUPS, NOTHING, spec_without_gpu_defaults
 from cluster import names
 from cluster.decide.coverage import Coverage, coverage
@@ -30,7 +41,7 @@ from cluster.decide.identity import UsersOf
 from cluster.objects.cover_annotations import instant_in
 from cluster.objects.pods import Pod
 
-Kind = Literal["booked", "opportunistic", "stripped", "gpu-removed", "cleaned", "untouched"]
+Kind = Literal["booked", "opportunistic", "stripped", "gpu-removed", "cleaned", "untouched", "refused"]
 Unbooked = Literal["queue", "strip"]
 """What happens to a pod without a booking for which no GPU is free: it waits, or starts without a GPU."""
 
@@ -65,6 +76,9 @@ class ClusterView(Protocol):
     def users_by_label(self) -> UsersOf:
         """The known users for each JupyterHub label."""
 
+    def models(self) -> frozenset[str]:
+        """The models of GPUs that the cluster has."""
+
     def room(self, pod: Pod, /) -> FreeGpus:
         """Whether a GPU is free for the pod."""
 
@@ -91,7 +105,7 @@ class ReviewRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What happens to a new pod; it is always allowed."""
+    """What happens to a new pod."""
 
     kind: Kind
     patch: tuple[Operation, ...] = ()
@@ -99,6 +113,8 @@ class Outcome:
     """Messages for the user who created the pod."""
     forged: tuple[str, ...] = ()
     """Reserved keys that the pod brought and that were removed: reported to administrators."""
+    refused: str | None = None
+    """Why the pod is not created; None if it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +129,8 @@ class _Case:
     namespace: PodNamespace
     found: Coverage | None
     """None where it is unknown: the pod has no user, or the bookings are not known."""
+    limits: Mapping[str, dict[str, str]] | None = None
+    """Container -> the limits in whose place it has shares."""
     until: str | None = None
     """MAIA's ``terminate-at``, which counts where no booking of ours covers the pod."""
 
@@ -142,6 +160,8 @@ class Review:
     """The same for pods of trusted creators."""
     queue_gate: bool = False
     """Whether a pod without a booking that has to wait does so behind our scheduling gate."""
+    sharing: Sharing = field(default_factory=Sharing)
+    """Which spellings of shares are understood."""
     maia: bool = False
     """Whether ``terminate-at`` on pods of trusted creators is MAIA's and is kept, also on comebacks."""
 
@@ -172,13 +192,19 @@ class Review:
         pod = read(received)
         if pod.metadata.annotation(names.LIMIT_RANGER) is not None:
             request = replace(request, pod=_as_requested(received))
-            pod = read(request.pod)
+        not_given = _not_given(received, request.pod)
         from_us = request.creator == self.creators.ourselves
+        try:
+            shares = self._shares(request, received, view)
+        except ShareRefusedError as error:
+            return Outcome(kind="refused", refused=str(error))
+        request = replace(request, pod=shares.pod)
+        pod = read(request.pod)
         until = pod.metadata.annotation(names.TERMINATE_AT) if self._is_maias(request) else None
         bare = request.pod if until is None else with_annotation(request.pod, names.TERMINATE_AT, None)
         ours = our_keys(bare)
         forged = () if from_us or request.is_last else tuple(ours)
-        notes = (*([_ignored(ours)] if forged else []), *_not_given(received, request.pod))
+        notes = (*([_ignored(ours)] if forged else []), *not_given, *shares.warnings)
         kept = bare if from_us else _cleaned(bare, replaced_stays=request.is_last)
         if request.is_last and not asks_for_gpus(pod):
             return self._gpu_removed(request, received, kept, until=until, notes=notes, zero=zero)
@@ -188,6 +214,7 @@ class Review:
             after = kept if until is None else with_annotation(kept, names.TERMINATE_AT, until)
             return Outcome(kind="cleaned", patch=patch(received, after), warnings=notes, forged=forged)
         case = self._case(request, kept, view, now, is_certain=is_certain, until=until)
+        case = replace(case, limits=shares.replaced)
         notes = (*notes, *unreadable(pod.metadata.annotations or {}))
         strips, queues = self._strips(request, case, now), self._queues(case, now)
         room = view.room(case.stored) if is_certain and (strips or queues) else "unknown"
@@ -195,6 +222,24 @@ class Review:
             return replace(self._stripped(received, case, notes, zero), forged=forged)
         is_queued = queues and (room == "full" or (room == "free" and view.is_spoken_for(case.stored)))
         return replace(self._admitted(received, case, now, notes, is_queued=is_queued), forged=forged)
+
+    def _shares(self, request: ReviewRequest, received: Json, view: ClusterView) -> Translation:
+        """The pod with its shares as limits; one that has them already or is a static pod's mirror as it is.
+
+        Raises:
+            ShareRefusedError: it asks for shares in a way that cannot be granted.
+        """
+        pod = request.pod
+        if request.creator == self.creators.ourselves or not asks_in_any_words(pod):
+            return Translation(pod=pod)
+        annotations = pod["metadata"].get("annotations") or {}
+        is_static = bool(pod["spec"].get("nodeName")) and names.STATIC_POD in annotations
+        if is_static or (request.is_last and names.ADMITTED in annotations):
+            check(pod["spec"])
+            return Translation(pod=pod)
+        check_zeros(received["spec"], self.sharing)
+        default_share = view.namespace(request.namespace).default_share
+        return translated(pod, self.sharing, default_share=default_share, models=view.models)
 
     def _is_maias(self, request: ReviewRequest) -> bool:
         """Whether its ``terminate-at`` may be MAIA's; a pod that our reclaimer recreates had it before."""
@@ -271,7 +316,9 @@ class Review:
         self, received: Json, case: _Case, now: datetime, notes: tuple[str, ...], *, is_queued: bool
     ) -> Outcome:
         booking = case.found.cover if case.found else None
-        after = admitted(case.pod, case.whose, booking, self.scheduler, is_queued=is_queued)
+        after = admitted(
+            case.pod, case.whose, booking, self.scheduler, is_queued=is_queued, limits=case.limits
+        )
         if case.until is not None and booking is None:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
         kind: Kind = "booked" if booking else "opportunistic"

@@ -13,7 +13,15 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from booking.admission.admission_review import API_VERSION, KIND, AdmissionReview, Answer, Request, Response
+from booking.admission.admission_review import (
+    API_VERSION,
+    KIND,
+    AdmissionReview,
+    Answer,
+    Refusal,
+    Request,
+    Response,
+)
 from booking.admission.metrics import Metrics
 from booking.admission.pod_reader import BadPodError
 from booking.admission.review import ClusterView, Outcome, Review, ReviewRequest
@@ -182,12 +190,17 @@ def answer(request: Request, outcome: Outcome) -> bytes:
     """The AdmissionReview, as JSON, that answers a request with this outcome."""
     response = Response(
         uid=request.uid,
-        allowed=True,
+        allowed=outcome.refused is None,
+        status=_status(outcome.refused) if outcome.refused else None,
         patch_type="JSONPatch" if outcome.patch else None,
         patch=msgspec.json.encode(outcome.patch) if outcome.patch else None,
         warnings=outcome.warnings or None,
     )
     return msgspec.json.encode(Answer(api_version=API_VERSION, kind=KIND, response=response))
+
+
+def _status(message: str) -> Refusal:
+    return Refusal(code=HTTPStatus.UNPROCESSABLE_ENTITY.value, reason="Invalid", message=message)
 
 
 def _log_outcome(request: Request, outcome: Outcome) -> None:
@@ -202,7 +215,7 @@ def _log_outcome(request: Request, outcome: Outcome) -> None:
             omitted=len(outcome.forged) - len(keys),
         )
     log.info(
-        "pod admitted",
+        "pod refused" if outcome.refused else "pod admitted",
         pod=pod,
         creator=creator,
         outcome=outcome.kind,

@@ -43,10 +43,10 @@ class LimitRange(Partial, frozen=True):
 
 
 def gpu_defaults(ranges: Iterable[LimitRange]) -> frozenset[str]:
-    """The GPU resources that these LimitRanges give to a container that names none."""
+    """The GPU resources and amounts that these LimitRanges give to a container that names none."""
     limits = (limit for one in ranges for limit in one.spec.limits or () if limit.type == "Container")
     given = (key for limit in limits for key in {**(limit.default or {}), **(limit.default_request or {})})
-    return frozenset(filter(names.is_gpu_resource, given))
+    return frozenset(filter(names.is_gpu_request, given))
 
 
 def filled_in(annotations: Mapping[str, str]) -> dict[tuple[Group, str], dict[Part, frozenset[str]]]:

@@ -18,3 +18,8 @@ class Namespace(Partial, frozen=True):
     def is_protected(self) -> bool:
         """Whether no pod of the namespace may be evicted for a booking."""
         return (self.metadata.annotation(names.NEVER_EVICT) or "").strip().lower() == "true"
+
+    @property
+    def default_share(self) -> str | None:
+        """What a plain GPU of its pods means, as an administrator has written it; None for a whole GPU."""
+        return self.metadata.annotation(names.DEFAULT_SHARE) or None

@@ -1,6 +1,8 @@
 """What admission replaced in a GPU pod's ``spec``: restored when the pod comes back without a GPU.
 
-``names.REPLACED`` holds JSON: ``{"schedulerName": "default-scheduler", "priorityClassName": "batch"}``.
+``names.REPLACED`` holds JSON: ``{"schedulerName": "default-scheduler", "priorityClassName": "batch"}``. A pod
+with shares has ``"limits": {"main": {"nvidia.com/gpu": "1"}}`` as well. Those are for people: a pod that
+comes back without a GPU gets none of them, and one that comes back as it was has shares already.
 """
 
 import msgspec
@@ -15,6 +17,8 @@ class Replaced(Versioned, frozen=True, kw_only=True):
 
     scheduler_name: str | None = None
     priority_class_name: str | None = None
+    limits: dict[str, dict[str, str]] | None = None
+    """Container -> the limits in whose place it has shares; None where all limits are the user's own."""
 
 
 def encode_replaced(replaced: Replaced) -> str:

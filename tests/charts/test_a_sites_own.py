@@ -173,6 +173,10 @@ def test_an_ingress_without_a_host_is_refused_with_a_remedy(render: Render) -> N
         {"server": {"service": {"type": "ClusterIP", "nodePort": 30080}}},
         {"extender": {"podDisruptionBudget": {"maxUnavailable": 0}}},
         {"administrators": ["alice"]},
+        {"sharing": {"dialects": ["hami", "mine"]}},
+        {"sharing": {"gpushareUnit": "MB"}},
+        {"sharing": {"default": 0}},
+        {"sharing": {"default": "25%"}},
     ],
 )
 def test_what_would_break_our_own_parts_is_refused(render: Render, values: dict[str, Any]) -> None:

@@ -66,6 +66,26 @@ def test_every_key_in_the_policies_is_one_of_ours(render: Render) -> None:
     assert found <= known
 
 
+@pytest.mark.parametrize(
+    ("dialect", "words"),
+    [
+        ("hami", {names.GPU_MEMORY, names.GPU_MEMORY_PERCENTAGE, names.GPU_CORES}),
+        ("gpushare", {names.ALIYUN_MEMORY}),
+        ("kai", set(names.KAI_REQUESTS)),
+    ],
+)
+def test_pods_in_the_words_of_others_are_refused_only_where_admission_reads_them(
+    render: Render, dialect: str, words: set[str]
+) -> None:
+    def known(*dialects: str) -> set[str]:
+        policy = of_kind(render({"sharing": {"dialects": list(dialects)}}), "ValidatingAdmissionPolicy")
+        (condition,) = policy[names.GPU_PODS_POLICY]["matchConditions"]
+        return set(re.findall(r"['\"]([a-z./-]+)['\"]", condition["expression"]))
+
+    assert known(dialect) - known() == words
+    assert names.SHARED_RESOURCE in known()
+
+
 def test_no_policy_is_rendered_when_they_are_switched_off(render: Render) -> None:
     assert policies(render())
     assert not policies(render({"policies": {"enabled": False, "binders": {"restricted": True}}}))

@@ -55,6 +55,7 @@ from cluster.objects.node_labels import encode_written, written_labels
 from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod, first_created
 from cluster.objects.replaced_fields import Replaced, encode_replaced, replaced_in
+from cluster.objects.share_request import ShareAmount, requested_mode, share_amounts
 from deviceplugin.nvml.fault_file import FaultFile, Known
 from deviceplugin.nvml.health import Scope
 from tests.deviceplugin.nvml.cut import part
@@ -189,6 +190,16 @@ def test_annotations_of_a_waiting_booked_pod_are_read(kept: Kept) -> None:
     assert versions_of(HOLD) == {"bookings": 4650, "nodes": 4700, "pods": 4711}
     assert barred(pod) == {"node-b", "node-c"}
     assert since(pod) == at(23, 9, 31)
+
+
+def test_limits_and_annotations_of_a_pod_with_shares_are_read() -> None:
+    pod = Kept(NEWEST).read("Pod", "shares", Pod)
+    assert share_amounts(pod) == {"main": ShareAmount(memory=8192, cores=30)}
+    assert requested_mode(pod) == "mps"
+    kept = '{"limits":{"main":{"nvidia.com/gpu":"1"}}}'
+    replaced = Replaced(limits={"main": {names.GPU_RESOURCE: "1"}})
+    assert replaced_in({names.REPLACED: kept}) == replaced
+    assert encode_replaced(replaced) == kept
 
 
 def test_annotations_of_a_leaving_pod_are_read(kept: Kept) -> None:

@@ -103,7 +103,7 @@ def _asking(container: Json, by_default: Mapping[Part, frozenset[str]], *, is_re
         return container
     resources = dict(container.get("resources") or {})
     for part, given in by_default.items():
-        set_by_others = frozenset(filter(names.is_gpu_resource, given)) if is_resized else given
+        set_by_others = frozenset(filter(names.is_gpu_request, given)) if is_resized else given
         resources[part] = {k: v for k, v in (resources.get(part) or {}).items() if k not in set_by_others}
     return {**container, "resources": resources}
 

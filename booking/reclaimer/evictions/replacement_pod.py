@@ -43,6 +43,8 @@ def replacement_pod(pod: WholePod, *, back: Back, reason: Reason, zero: frozense
     """
     metadata, spec = _metadata(pod.metadata), _spec(pod)
     if back == "without-gpu":
+        for key in names.KAI_REQUESTS:
+            metadata["annotations"].pop(key, None)
         return {"metadata": metadata, "spec": spec_without_gpu(spec, zero=zero)}
     metadata["annotations"] |= _counts(pod, reason) | _of_maia(pod.metadata)
     return {"metadata": metadata, "spec": spec}

@@ -77,8 +77,31 @@ each write of the pod's kubelet.
 {{- define "gpu-booking.asks-for-gpus" -}}
 (dyn(object.spec.containers) + dyn(object.spec.?initContainers.orValue([]))).exists(c,
   [c.?resources.?requests.orValue({}), c.?resources.?limits.orValue({})].exists(amounts,
-    amounts.exists(r, (r == 'nvidia.com/gpu' || r.startsWith('nvidia.com/mig-'))
+    amounts.exists(r, (r in ['nvidia.com/gpu', 'nvidia.com/gpu.shared'] || r.startsWith('nvidia.com/mig-'))
       && quantity(amounts[r]).compareTo(quantity('0')) != 0)))
+{{- end }}
+
+{{/*
+CEL: whether a pod asks for GPUs or, in the words that the settings understand, for a share of one. Admission leaves such
+words only on pods that request GPUs. Where GPUs are what counts, not what is asked, `asks-for-gpus` must be used: an
+annotation gives none.
+*/}}
+{{- define "gpu-booking.asks-in-any-words" -}}
+{{- $amounts := list }}
+{{- if has "hami" .Values.sharing.dialects }}
+{{- $amounts = concat $amounts (list "nvidia.com/gpumem" "nvidia.com/gpumem-percentage" "nvidia.com/gpucores") }}
+{{- end }}
+{{- if has "gpushare" .Values.sharing.dialects }}{{ $amounts = append $amounts "aliyun.com/gpu-mem" }}{{ end -}}
+({{ include "gpu-booking.asks-for-gpus" . }}
+{{- if $amounts }}
+|| (dyn(object.spec.containers) + dyn(object.spec.?initContainers.orValue([]))).exists(c,
+  [c.?resources.?requests.orValue({}), c.?resources.?limits.orValue({})].exists(amounts,
+    amounts.exists(r, r in {{ $amounts | toJson }} && quantity(amounts[r]).compareTo(quantity('0')) != 0)
+    && !amounts.exists(r, r in ['nvidia.com/gpu', 'nvidia.com/gpu.shared'] && quantity(amounts[r]).compareTo(quantity('0')) == 0)))
+{{- end }}
+{{- if has "kai" .Values.sharing.dialects }}
+|| object.metadata.?annotations.orValue({}).exists(k, k in ['gpu-fraction', 'gpu-memory'])
+{{- end }})
 {{- end }}
 
 {{/* CEL: the words by which a message names the pod. */}}

@@ -35,6 +35,7 @@ class FakeClusterView:
     pods: tuple[Pod, ...] = ()
     """Of any user."""
     namespaces: Mapping[str, PodNamespace] = field(default_factory=dict)
+    gpu_models: frozenset[str] = frozenset()
     has: FreeGpus = "free"
     is_for_others: bool = False
     """Whether pods that wait already would take it."""
@@ -55,6 +56,9 @@ class FakeClusterView:
 
     def users_by_label(self) -> UsersOf:
         return users_by_label({booking.spec.user for booking in self.bookings})
+
+    def models(self) -> frozenset[str]:
+        return self.gpu_models
 
     def room(self, pod: Pod) -> FreeGpus:
         self.room_queries.append(pod)

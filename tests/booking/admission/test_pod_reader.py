@@ -83,11 +83,11 @@ def test_every_amount_but_zero_counts_as_a_request_even_an_unreadable_one(
         ("nvidia.com/mig-1g.10gb", True),
         ("cpu", False),
         ("amd.com/gpu", False),
-        ("nvidia.com/gpu.shared", False),
+        (names.SHARED_RESOURCE, True),
         ("nvidia.com/gpumemory", False),
     ],
 )
-def test_only_gpus_and_mig_devices_count(resource: str, *, asks: bool) -> None:
+def test_only_gpus_mig_devices_and_slots_of_shares_count(resource: str, *, asks: bool) -> None:
     assert pod_reader.asks_for_gpus(pod_reader.read(pod(asking("1", resource=resource)))) is asks
 
 

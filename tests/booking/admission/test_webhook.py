@@ -119,6 +119,19 @@ def test_a_users_pod_is_answered_with_a_patch(admit: Webhook, registry: Collecto
     assert counted == 1
 
 
+def test_a_share_that_cannot_be_granted_is_refused_with_its_sentence(
+    admit: Webhook, registry: CollectorRegistry
+) -> None:
+    pod = msgspec.json.decode(USERS)["request"]["object"]
+    pod["spec"]["containers"][0]["resources"]["limits"][names.GPU_MEMORY] = "0"
+    answer = response(admit(changed(object=pod)))
+    assert (answer["allowed"], answer["status"]["code"]) == (False, 422)
+    assert names.GPU_MEMORY in answer["status"]["message"]
+    assert "patch" not in answer
+    counted = registry.get_sample_value("gpu_booking_admission_requests_total", {"outcome": "refused"})
+    assert counted == 1
+
+
 @pytest.mark.parametrize(
     ("defaults", "is_read", "amounts"),
     [

@@ -16,7 +16,7 @@ MODULES = (
 """Of everything that is read off the wire by several threads."""
 ONLY_WRITTEN = {
     *("Answer", "ExtenderBindingResult", "ContainerNeed"),
-    *("HostPriority", "Partial", "ExtenderPreemptionResult", "Response", "_Wire"),
+    *("HostPriority", "Partial", "ExtenderPreemptionResult", "Refusal", "Response", "_Wire"),
 }
 SCRIPT = """
 import importlib, sys

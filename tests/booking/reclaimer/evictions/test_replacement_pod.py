@@ -15,6 +15,7 @@ from cluster.objects.replaced_fields import Replaced, encode_replaced
 Json = dict[str, Any]
 
 BLIND = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "none"}
+SHARES = (names.SHARED_RESOURCE, *names.GPU_AMOUNTS)
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 META = {"name": "p", "namespace": "team", "uid": "v", "creationTimestamp": "2026-11-20T08:00:00Z"}
 
@@ -40,7 +41,9 @@ def metadata_after(**metadata: Any) -> Json:
 # --- what it requests --------------------------------------------------------------------------------------
 
 amounts = st.dictionaries(
-    st.sampled_from(["cpu", "memory", names.GPU_RESOURCE, "nvidia.com/mig-1g.10gb", "example.com/fpga"]),
+    st.sampled_from(
+        ["cpu", "memory", names.GPU_RESOURCE, "nvidia.com/mig-1g.10gb", "example.com/fpga", *SHARES]
+    ),
     st.sampled_from(["1", "2", "500m"]),
 )
 variables = st.lists(
@@ -77,7 +80,7 @@ containers = st.lists(
 
 def without_gpu_amounts(resources: Json) -> Json:
     return {
-        key: {k: v for k, v in value.items() if not names.is_gpu_resource(k)}
+        key: {k: v for k, v in value.items() if not names.is_gpu_request(k)}
         if key in ("limits", "requests")
         else value
         for key, value in resources.items()
@@ -243,6 +246,18 @@ def test_a_grant_of_maia_is_kept_by_a_pod_that_comes_back_as_it_was(
     pod = whole({}, annotations={names.TERMINATE_AT: "2026-11-24T09:00:00Z", **booking})
     after = replacement_pod(pod, back="as-it-was", reason="refused")["metadata"]["annotations"]
     assert {after.get(names.TERMINATE_AT)} == kept
+
+
+def test_a_pod_asks_for_a_share_again_only_where_it_comes_back_as_it_was() -> None:
+    keys = {names.KAI_FRACTION: "0.5", names.KAI_DEVICES: "2"}
+    slots = {"limits": dict.fromkeys(SHARES, "1"), "requests": dict.fromkeys(SHARES, "1")}
+    pod = whole({"containers": [{"name": "main", "resources": slots}]}, annotations=keys)
+    after = replacement_pod(pod, back="as-it-was", reason="evicted")
+    assert keys.items() <= after["metadata"]["annotations"].items()
+    assert after["spec"]["containers"][0]["resources"] == slots
+    after = replacement_pod(pod, back="without-gpu", reason="evicted")
+    assert names.KAI_FRACTION not in after["metadata"]["annotations"]
+    assert after["spec"]["containers"][0]["resources"] == {"limits": {}, "requests": {}}
 
 
 def test_the_reason_why_a_pod_has_no_owner_is_kept() -> None:

@@ -413,6 +413,7 @@ def test_a_namespace_in_which_a_pod_would_come_back_can_be_deleted(people: Peopl
     [
         {"annotations": {names.OWNER: "alice"}},
         {"annotations": {names.NEVER_EVICT: "true"}},
+        {"annotations": {names.DEFAULT_SHARE: "25%"}},
         {"labels": {names.NO_VISIBLE_DEVICES: "true"}},
     ],
     ids=str,
