@@ -33,6 +33,8 @@ class AdvertisingOptions:
 
     strategy: Strategy = Strategy.CDI
     mig: MigStrategy = MigStrategy.NONE
+    by_claims: bool = False
+    """Whether claims give the devices (DRA), and no resource that a pod may name."""
 
 
 def advertised(
@@ -128,6 +130,7 @@ def listed(
 
     A device is listed under its current resource. If a pod holds it under another one, or holds a GPU that
     has been partitioned since, it stays listed there as unhealthy, and is unavailable under the current one.
+    What claims give is not listed: the driver of claims publishes it.
 
     Args:
         devices: as they are published.
@@ -146,6 +149,7 @@ def listed(
         for name in former:
             why = f"It is advertised in another way than as {name} now"
             found.setdefault(name, []).append(_unhealthy_for(device, why))
+    found.pop(names.CLAIM_RESOURCE, None)
     return {name: tuple(some) for name, some in sorted(found.items())}
 
 
@@ -162,6 +166,8 @@ def _unhealthy_for(device: Device, why: str | None) -> Device:
 
 def _named(device: Device, options: AdvertisingOptions) -> Device:
     """The device, with its resource if that differs from the default for its kind."""
+    if options.by_claims:
+        return msgspec.structs.replace(device, resource=names.CLAIM_RESOURCE)
     if options.mig is MigStrategy.SINGLE and device.parent is not None:
         return msgspec.structs.replace(device, resource=names.GPU_RESOURCE)
     return device
