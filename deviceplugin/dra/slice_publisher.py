@@ -119,7 +119,7 @@ class SlicePublisher:
                 stored = self._kube.patch(RESOURCE_SLICES, name, {"spec": spec})
             else:
                 stored = self._kube.create(RESOURCE_SLICES, body)
-            if self._with_taints and _comparable(stored.spec.devices) != _comparable(part):
+            if self._with_taints and _tainted(part) != _tainted(stored.spec.devices):
                 # An API server before 1.36 drops taints: there unhealthy devices are left out.
                 self._with_taints = False
                 self._wake.set()
@@ -133,6 +133,10 @@ class SlicePublisher:
     def _owner(self) -> dict[str, str]:
         node = self._kube.get(NODES, self._node)
         return {"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": node.metadata.uid}
+
+
+def _tainted(devices: tuple[Entry, ...]) -> list[str]:
+    return [device["name"] for device in devices if device.get("taints")]
 
 
 def _comparable(devices: tuple[Entry, ...]) -> list[Entry]:

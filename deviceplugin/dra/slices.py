@@ -17,6 +17,7 @@ MOST: Final = 64
 """Devices in one slice: the limit for devices with taints."""
 PCI_ATTRIBUTE: Final = "resource.kubernetes.io/pciBusID"
 NUMA_ATTRIBUTE: Final = "resource.kubernetes.io/numaNode"
+MIB: Final = 2**20
 LONGEST_STRING: Final = 64
 """Characters of an attribute's text."""
 _BRANDS: Final = ("GeForce", "Quadro", "Titan", "Tesla")
@@ -133,4 +134,5 @@ def _attributes(device: NodeDevice, around: Surroundings) -> dict[str, dict[str,
 
 
 def _capacity(device: NodeDevice) -> dict[str, dict[str, str]]:
-    return {"memory": {"value": f"{device.published.memory}Mi"}}
+    # In bytes: the API server writes other spellings in its own way, and what is read would differ from it.
+    return {"memory": {"value": str(device.published.memory * MIB)}}

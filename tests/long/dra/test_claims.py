@@ -10,6 +10,7 @@ import yaml
 from cluster import names
 from cluster.kube.interface import Selection
 from cluster.kube.resources import RESOURCE_SLICES
+from cluster.objects.claims import ResourceSlice
 from devcluster import probe
 from devcluster.paths import CHECKOUT
 from devcluster.product import Parts
@@ -38,9 +39,12 @@ def claims(parts: Parts, playground: Playground) -> Iterator[None]:
     parts.upgrade({})
 
 
+def slices(playground: Playground) -> tuple[ResourceSlice, ...]:
+    return playground.kube.list(RESOURCE_SLICES, Selection(field_selector=f"spec.nodeName={NODE}")).items
+
+
 def published(playground: Playground) -> dict[str, dict[str, Any]]:
-    found = playground.kube.list(RESOURCE_SLICES, Selection(field_selector=f"spec.nodeName={NODE}")).items
-    return {device["name"]: device for each in found for device in each.spec.devices}
+    return {device["name"]: device for each in slices(playground) for device in each.spec.devices}
 
 
 def applied(playground: Playground, *chosen: str) -> None:
@@ -91,7 +95,9 @@ def test_the_examples_get_what_they_claim_and_see_nothing_else(playground: Playg
     assert minors(playground, "shares-2") == (shared,)
     assert large != shared
     size = published(playground)[f"gpu-{large}"]["capacity"]["memory"]["value"]
-    assert int(size.removesuffix("Gi").removesuffix("Mi")) >= (60 if size.endswith("Gi") else 60 * 1024)
+    assert int(size) >= 60 * 2**30
+    generations = {each.spec.pool.generation for each in slices(playground)}
+    assert generations == {1}, "nothing has changed, so nothing is written"
     playground.simple("none", node=NODE, gpus=0)
     playground.await_phase(["none"])
     assert minors(playground, "none") == ()
