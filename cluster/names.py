@@ -44,6 +44,12 @@ ALIYUN_MEMORY: Final = "aliyun.com/gpu-mem"
 GPU_AMOUNTS: Final = (GPU_MEMORY, GPU_MEMORY_PERCENTAGE, GPU_CORES, ALIYUN_MEMORY)
 """Limits that say how much of each GPU; no node offers them, and no kube-scheduler counts them."""
 
+DRA_DRIVER: Final = "gpu.nvidia.com"
+"""Name of the driver whose GPUs are given by claims (DRA), unless a setting says otherwise: NVIDIA's, so that
+existing DeviceClasses and expressions mean ours as well."""
+CLAIM_RESOURCE: Final = f"{DOMAIN}/claim"
+"""``resource`` of devices in the inventory of a node whose GPUs are given by claims: no pod asks for it."""
+
 # --- requests, written by users on Pods --------------------------------------------------------------
 MODEL: Final = f"{DOMAIN}/model"
 """Models that the pod accepts: a comma-separated list, any spelling (``NVIDIA A100-SXM4-80GB`` too), or MIG
@@ -343,6 +349,12 @@ SHARE_KIND: Final = f"{DOMAIN}/share"
 """Kind of the CDI devices that tell a container its shares: ``gpu-booking.io/share=<uuid>-<slot>``."""
 SHARE_FILE_PREFIX: Final = f"{DOMAIN}-share-"
 """The CDI specification of a slot is ``gpu-booking.io-share-<uuid>-<slot>.json``."""
+CLAIM_CDI_KIND: Final = f"{DOMAIN}/claim"
+"""Kind of the devices in the CDI specification of a claim: ``gpu-booking.io/claim=<uid>-<device>``."""
+CLAIM_CDI_PREFIX: Final = f"{DOMAIN}-claim-"
+"""The CDI specification of a claim is this and its uid, in the node's folder of them."""
+UNHEALTHY_TAINT: Final = f"{DOMAIN}/unhealthy"
+"""On a device of a ResourceSlice, by the node agent: it gets no new pods; the value is its state."""
 LDCACHE_HOOK: Final = "gpu-booking-ldcache"
 """Hook in the agent's CDI specification by which a container's loader finds the driver's libraries."""
 SOCKET_PREFIX: Final = "gpu-booking-"

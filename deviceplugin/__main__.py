@@ -7,6 +7,7 @@ means that the settings cannot be used, exit code 1 from the doctor that somethi
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -39,6 +40,9 @@ from deviceplugin.allocation.mig_packing import DevicePick, by_parts
 from deviceplugin.allocator import Allocator, AllocatorSources, first_devices
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.doctor import Tools, examine, report
+from deviceplugin.dra.prepared import PreparedFile
+from deviceplugin.dra.registration import Endpoints as ClaimEndpoints
+from deviceplugin.dra.serving import ClaimServing, held_by_claims, prepared_file
 from deviceplugin.injection.driver import library_under
 from deviceplugin.injection.host_cdi_files import HostFolders
 from deviceplugin.injection.share_files import ShareFiles
@@ -135,12 +139,14 @@ def build(
     sources = _sources(settings, device_cache, kube, bound, pick=linked.pick, clock=clock)
     rounds = {name: WatchedClock(name, clock) for name in ("preparation", "resources", "publisher")}
     preparation = _preparation(settings, sources, metrics, clock=rounds["preparation"])
+    sockets = SocketNames(instance, started)
+    claims = _claims(settings, sources, sockets, kube=kube, clock=clock)
     nvml = DeadlineNvml(RealNvml(_library(settings)), clock, settings.nvml_deadline_seconds)
     recorder = EventRecorder(kube, clock, component=names.NODE_AGENT, registry=registry)
     measurer = _measurer(settings, sources, recorder, registry, clock=clock)
-    report = _each(linked.update, labelling.update, preparation.update)
+    report = _each(linked.update, labelling.update, preparation.update, claims.update)
     watch = _watch(settings, nvml, report, measurer, clock=clock)
-    registrations = _registrations(settings, sources, SocketNames(instance, started), metrics, clock=clock)
+    registrations = _registrations(settings, sources, sockets, metrics, clock=clock)
     resources = Registrations(device_cache, registrations, rounds["resources"])
     access = _pod_access(settings, sources, clock)
     orders, following = _orders(settings, preparation, watch, kube=kube, clock=clock)
@@ -148,9 +154,10 @@ def build(
     labels = LabelWriter(kube, lambda: labelling.wanted, clock)
     facts = _facts(sources, access, recorder, observe=observe, labels=labels)
     publisher = Publisher(kube, settings.node_name, facts, metrics=metrics, clock=rounds["publisher"])
-    serves, holder = _serving(resources, access), f"{instance}-{started}"
+    owner = claims if settings.device_plugin == "dra" else resources
+    serves, holder = _serving(owner, access), f"{instance}-{started}"
     lease = _lease(settings, kube, clock, serves=serves, monitor=measurer, holder=holder)
-    ready = {**_readiness(device_cache, watch, resources, publisher), "pods": lambda: access.problem}
+    ready = {**_readiness(device_cache, watch, owner, publisher), "pods": lambda: access.problem}
     _measure(registry, watch, lease, measurer)
     _measure_pods(registry, access)
     stuck = {"loops": alive([rounds["resources"]])}
@@ -160,17 +167,22 @@ def build(
 
     last = GracefulShutdown(lease.release_lease, clock)
     process = Process(names.NODE_AGENT, clock)
-    process.thread("nvml", abandoning_a_hung_driver(watch.run, clock, nvml.abandon_overdue))
-    process.thread("preparation", partial(preparation.run, unresponsive_for=watch.unresponsive_for))
-    process.thread("pod access", access.run)
-    process.thread("registration", last.body(resources.run))
     follow_pods = _bound_pods(settings, sources.pods, bound, resources, kube=kube, clock=clock).run
-    process.thread("pods", last.body(follow_pods))
-    process.thread("orders", following.run)
-    process.thread("publisher", publisher.run)
-    process.thread("measurer", measurer.run)
-    process.thread("events", recorder.run)
-    process.thread("lease", lease.run)
+    threads: dict[str, Callable[[threading.Event], None]] = {
+        "nvml": abandoning_a_hung_driver(watch.run, clock, nvml.abandon_overdue),
+        "preparation": partial(preparation.run, unresponsive_for=watch.unresponsive_for),
+        "pod access": access.run,
+        "registration": last.body(resources.run),
+        **({"claims": last.body(claims.run)} if owner is claims else {}),
+        "pods": last.body(follow_pods),
+        "orders": following.run,
+        "publisher": publisher.run,
+        "measurer": measurer.run,
+        "events": recorder.run,
+        "lease": lease.run,
+    }
+    for name, body in threads.items():
+        process.thread(name, body)
     process.closing("probes", server.close)
     process.closing("release", last.leave)
     return process
@@ -188,12 +200,14 @@ def _preparation(
         AdvertisingOptions(
             strategy=settings.device_list_strategy,
             mig=settings.mig_strategy,
-            slots=settings.sharing_slots,
+            slots=0 if settings.device_plugin == "dra" else settings.sharing_slots,
             reserve=settings.sharing_reserve_mib,
+            by_claims=settings.device_plugin == "dra",
         ),
         _folders(settings),
         checkpoint=sources.checkpoint,
         pods=sources.pods.at_once,
+        claimed=partial(held_by_claims, _prepared(settings)),
         host=HostFolders(settings.host_cdi_dirs),
         metrics=metrics,
         clock=clock,
@@ -294,7 +308,7 @@ def _facts(
     )
 
 
-def _serving(resources: Registrations, access: PodAccess) -> Callable[[], bool]:
+def _serving(resources: Registrations | ClaimServing, access: PodAccess) -> Callable[[], bool]:
     return lambda: resources.is_registered and access.problem is None
 
 
@@ -411,6 +425,26 @@ def _registrations(
     return registration
 
 
+def _claims(
+    settings: Settings, sources: AllocatorSources, sockets: SocketNames, *, kube: Kube, clock: Clock
+) -> ClaimServing:
+    folders = _folders(settings)
+    return ClaimServing(
+        ClaimEndpoints(kubelet_root=settings.kubelet_root, driver=settings.dra_driver, names=sockets),
+        sources,
+        kube,
+        node=settings.node_name,
+        cdi=settings.cdi_dir,
+        specification=lambda nodes: folders.specification(nodes, folders.mounts(), names.CLAIM_CDI_KIND),
+        file=_prepared(settings),
+        clock=clock,
+    )
+
+
+def _prepared(settings: Settings) -> PreparedFile:
+    return prepared_file(settings.kubelet_root, settings.dra_driver, settings.proc_root)
+
+
 def _kube(settings: Settings, environ: Mapping[str, str], clock: Clock) -> Kube:
     connection = configured(settings, clock, environ)
     return KubeClient(connection, clock, user_agent=names.user_agent(names.NODE_AGENT, VERSION))
@@ -428,7 +462,10 @@ def _folders(settings: Settings) -> Folders:
 
 
 def _readiness(
-    device_cache: DeviceCache, watch: GpuWatch, resources: Registrations, publisher: Publisher
+    device_cache: DeviceCache,
+    watch: GpuWatch,
+    resources: Registrations | ClaimServing,
+    publisher: Publisher,
 ) -> dict[str, Check]:
     def gpus() -> str | None:
         if watch.unresponsive_for() >= UNRESPONSIVE_AFTER:

@@ -39,6 +39,8 @@ class AdvertisingOptions:
     """How many containers can share a GPU; 0: GPUs are given whole only."""
     reserve: int = 0
     """MiB of each GPU that are not given in shares, besides the driver's own."""
+    by_claims: bool = False
+    """Whether claims give the devices (DRA), and no resource that a pod may name."""
 
 
 def advertised(
@@ -140,6 +142,7 @@ def listed(
     has been partitioned since, it stays listed there as unhealthy, and is unavailable under the current one.
     A GPU that can be shared is listed by its slots, too. As long as a pod has it whole, its slots are
     unavailable; as long as pods share it, it is unavailable as a whole.
+    What claims give is not listed: the driver of claims publishes it.
 
     Args:
         devices: as they are published.
@@ -166,6 +169,7 @@ def listed(
             found.setdefault(name, []).append(_unhealthy_for(device, why))
     if slots := tuple(_slots(devices, partitioned, held, staying)):
         found[names.SHARED_RESOURCE] = list(slots)
+    found.pop(names.CLAIM_RESOURCE, None)
     return {name: tuple(some) for name, some in sorted(found.items())}
 
 
@@ -210,6 +214,8 @@ def _unhealthy_for(device: Device, why: str | None) -> Device:
 
 def _named(device: Device, options: AdvertisingOptions) -> Device:
     """The device, with its resource if that differs from the default for its kind."""
+    if options.by_claims:
+        return msgspec.structs.replace(device, resource=names.CLAIM_RESOURCE)
     if options.mig is MigStrategy.SINGLE and device.parent is not None:
         return msgspec.structs.replace(device, resource=names.GPU_RESOURCE)
     return device

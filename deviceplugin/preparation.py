@@ -66,6 +66,17 @@ class Folders:
     host_driver_root: Path = Path("/")
     capabilities: Path = Path("/proc/driver/nvidia/capabilities")
 
+    def mounts(self) -> tuple[driver.Mount, ...]:
+        """The driver's files that containers get."""
+        return driver.plan(driver.find(self.driver_root))
+
+    def specification(
+        self, nodes: DeviceNodes, mounts: tuple[driver.Mount, ...], kind: str = names.CDI_KIND
+    ) -> bytes:
+        """The text of a CDI specification with these devices and driver's files."""
+        hooks = ldcache_hook.hooks(mounts, root=self.driver_root, host_root=self.host_driver_root)
+        return cdi.specification(nodes, mounts, driver_root=self.host_driver_root, hooks=hooks, kind=kind)
+
 
 def as_unresponsive(last: NvmlReport | None) -> NvmlReport:
     """The report to use while the driver hangs: the last one (None: there was none), with unhealthy GPUs."""
@@ -105,6 +116,7 @@ class Preparation:
         *,
         checkpoint: CheckpointReader,
         pods: Callable[[], tuple[Pod, ...] | None] = lambda: None,
+        claimed: Callable[[], frozenset[str]] = frozenset,
         host: HostFolders | None = None,
         metrics: AgentMetrics,
         clock: Clock,
@@ -114,6 +126,7 @@ class Preparation:
         self._folders = folders
         self._checkpoint = checkpoint
         self._pods = pods
+        self._claimed = claimed
         self._host = host or HostFolders(())
         self._metrics = metrics
         self._clock = clock
@@ -219,7 +232,12 @@ class Preparation:
                 living = [pod for pod in pods if not is_terminal(pod)]
                 holdings = holdings.of_pods({pod.metadata.uid for pod in living})
                 staying = holdings.of_pods({pod.metadata.uid for pod in living if not is_terminating(pod)})
-        return _Held(holdings.by_resource(names.GPU_RESOURCE), staying.by_resource(names.GPU_RESOURCE))
+        claimed = self._claimed()
+        by_claims = {names.CLAIM_RESOURCE: claimed} if claimed else {}
+        return _Held(
+            {**holdings.by_resource(names.GPU_RESOURCE), **by_claims},
+            {**staying.by_resource(names.GPU_RESOURCE), **by_claims},
+        )
 
     def _tidy(self, found: PodDevices) -> None:
         """Delete what an agent before this one has left for slots that no pod has, once."""
@@ -248,12 +266,9 @@ class Preparation:
 
     def _with_cdi(self, devices: tuple[Device, ...], nodes: DeviceNodes) -> tuple[Device, ...]:
         """Write the specification; returns the devices, unhealthy if it cannot be written."""
-        mounts = driver.plan(driver.find(self._folders.driver_root))
-        root, host_root = self._folders.driver_root, self._folders.host_driver_root
-        hooks = ldcache_hook.hooks(mounts, root=root, host_root=host_root)
-        text = cdi.specification(nodes, mounts, driver_root=host_root, hooks=hooks)
+        mounts = self._folders.mounts()
         try:
-            changed = cdi.write(self._folders.cdi, text)
+            changed = cdi.write(self._folders.cdi, self._folders.specification(nodes, mounts))
         except OSError as error:
             reason = f"The CDI specification cannot be written to {self._folders.cdi}: {error}"
             log.error("the CDI specification could not be written", message=reason)  # noqa: TRY400 - no traceback

@@ -21,6 +21,8 @@ Xid = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Xids = Annotated[tuple[Xid, ...], msgspec.Meta(max_length=1000)]
 NodeName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z", max_length=253)]
 Namespace = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?\Z", max_length=63)]
+DriverName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z", max_length=40)]
+"""The name of the node's sockets begins with it."""
 Instance = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?\Z", max_length=40)]
 """A pod's uid has 36 characters."""
 Address = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z.:-]+\Z", max_length=253)]
@@ -47,6 +49,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     namespace: Namespace = names.NAMESPACE
     """Where the agent's Lease is."""
 
+    device_plugin: Literal["ours", "dra"] = "ours"
+    """Who gives the node's GPUs: our device plugin (``ours``), or our driver of claims (``dra``). After a
+    change, devices that pods still have in the other way stay with them until they end."""
+    dra_driver: DriverName = names.DRA_DRIVER
+    """Name of the driver of claims, in DeviceClasses and ResourceSlices."""
     device_list_strategy: Strategy = Strategy.CDI
     """How devices come into a container."""
     mig_strategy: MigStrategy = MigStrategy.NONE

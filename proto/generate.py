@@ -14,6 +14,9 @@ PACKAGE = Path("deviceplugin/kubeletapi")
 SOURCES = {
     "deviceplugin_v1beta1": "proto/kubelet/deviceplugin_v1beta1",
     "podresources_v1": "proto/kubelet/podresources_v1",
+    "dra_v1": "proto/kubelet/dra_v1",
+    "dra_health_v1": "proto/kubelet/dra_health_v1",
+    "pluginregistration_v1": "proto/kubelet/pluginregistration_v1",
     "pods_v1alpha1": "proto/kubelet/pods_v1alpha1",
     "core_v1": "proto/kubernetes/core_v1",
 }

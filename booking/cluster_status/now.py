@@ -13,6 +13,7 @@ from booking.cluster_status.usage import SquatterNow, Used, UseNow
 from booking.cluster_status.viewer import Viewer
 from booking.eviction.eviction_order import order, why
 from booking.eviction.maia_grants import granted_until
+from cluster import names
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.predicates import AGENT
@@ -209,7 +210,8 @@ def _state(
         return "opportunistic", "Its pod must leave for a booked one." if is_outgoing else None
     if device.uuid in on_hold:
         return "held", "It is kept for a booked pod that is about to start."
-    return "free", None
+    is_claimed = device.resource == names.CLAIM_RESOURCE
+    return "free", "Claims give it: it cannot be booked." if is_claimed else None
 
 
 def _holder(pod: Pod, view: NodeView, seen: _Seen, *, memory: int | None) -> HolderNow:

@@ -96,10 +96,11 @@ def models_now(
 
 
 def _whole(view: NodeView) -> Iterator[Device]:
-    """Healthy devices without those that are partitioned, by index."""
+    """Healthy devices without those that are partitioned or given by claims, by index."""
     parents = {device.parent for device in view.devices}
     for device in sorted(view.devices, key=lambda one: (one.index, one.uuid)):
-        if device.is_healthy and device.uuid not in parents:
+        is_claimed = device.resource == names.CLAIM_RESOURCE
+        if device.is_healthy and device.uuid not in parents and not is_claimed:
             yield device
 
 

@@ -59,6 +59,7 @@ FIELDS: Final[dict[str, frozenset[str]]] = {
             "type",
         }
     ),
+    "resourceslices": frozenset({"metadata.name", "spec.nodeName", "spec.driver"}),
     "secrets": frozenset({"metadata.name", "metadata.namespace", "type"}),
     NAMESPACES: frozenset({"metadata.name", "status.phase"}),
 }

@@ -14,6 +14,7 @@ import msgspec
 
 from cluster import names
 from cluster.objects.bookings import Booking
+from cluster.objects.claims import ResourceClaim, ResourceSlice
 from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.failed_pods import FailedMeta, FailedPod
 from cluster.objects.jobs import Job
@@ -209,6 +210,22 @@ DISRUPTION_BUDGETS: Final = Resource(
     kind="PodDisruptionBudget",
     namespaced=True,
     type=DisruptionBudget,
+)
+RESOURCE_CLAIMS: Final = Resource(
+    group="resource.k8s.io",
+    version="v1",
+    plural="resourceclaims",
+    kind="ResourceClaim",
+    namespaced=True,
+    type=ResourceClaim,
+)
+RESOURCE_SLICES: Final = Resource(
+    group="resource.k8s.io",
+    version="v1",
+    plural="resourceslices",
+    kind="ResourceSlice",
+    namespaced=False,
+    type=ResourceSlice,
 )
 SECRETS: Final = Resource(
     group="", version="v1", plural="secrets", kind="Secret", namespaced=True, type=Secret

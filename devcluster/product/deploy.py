@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import urllib3
 
@@ -92,6 +92,14 @@ class Parts:
         self.start_controller(controller)
         self.await_ready()
         report("node agents, extender, GPU scheduler, booking server and controller are ready")
+
+    def upgrade(self, values: Mapping[str, Any]) -> None:
+        """Upgrade the chart with these values besides those of a development cluster; {} undoes that.
+
+        Raises:
+            ClusterError: in Helm's own words.
+        """
+        chart.install(self._cluster, {**self._values(), **values})
 
     def await_ready(self) -> None:
         """Wait until all default parts except kube-scheduler report that they are ready.

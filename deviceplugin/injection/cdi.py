@@ -57,6 +57,7 @@ def specification(
     *,
     driver_root: Path = Path("/"),
     hooks: Sequence[Mapping[str, Any]] = (),
+    kind: str = names.CDI_KIND,
 ) -> bytes:
     """The text of the specification. Equal input gives equal text.
 
@@ -65,6 +66,7 @@ def specification(
         mounts: the driver's files.
         driver_root: the folder that has them, as the container runtime sees it.
         hooks: what the container runtime runs before a container starts.
+        kind: of its devices.
     """
     common: dict[str, Any] = {"env": [f"{names.VISIBLE_DEVICES_VARIABLE}=void"]}
     if nodes.common:
@@ -75,7 +77,7 @@ def specification(
         common["hooks"] = list(hooks)
     spec = {
         "cdiVersion": CDI_VERSION,
-        "kind": names.CDI_KIND,
+        "kind": kind,
         "devices": [
             {"name": uuid, "containerEdits": {"deviceNodes": [_node(node) for node in own]}}
             for uuid, own in sorted(nodes.of_device.items())
@@ -85,13 +87,13 @@ def specification(
     return json.dumps(spec, indent=2).encode() + b"\n"
 
 
-def write(folder: Path, text: bytes) -> bool:
+def write(folder: Path, text: bytes, *, name: str = names.CDI_FILE) -> bool:
     """Write the specification into the runtime's folder, atomically; returns whether it has changed.
 
     Raises:
         OSError: the folder cannot be written.
     """
-    path = folder / names.CDI_FILE
+    path = folder / name
     if path.exists() and path.read_bytes() == text:
         return False
     folder.mkdir(parents=True, exist_ok=True)

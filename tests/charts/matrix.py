@@ -9,6 +9,7 @@ from devcluster.paths import CHECKOUT
 
 MATRIX: Final[dict[str, dict[str, Any]]] = {
     "defaults": {},
+    "claims": {"dra": {"enabled": True}},
     "existing": {"scheduler": {"mode": "existing", "name": "default-scheduler"}},
     "postgresql": {
         "server": {

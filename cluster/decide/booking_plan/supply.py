@@ -89,11 +89,12 @@ def node_supply(view: NodeView, instant: SupplySnapshot) -> NodeSupply:
 def bookable_devices(devices: tuple[Device, ...]) -> Iterator[tuple[str, Device]]:
     """(model in label form, device) of each GPU and MIG device of a node that a pod can have.
 
-    GPUs that are cut into MIG devices are left out.
+    GPUs that are cut into MIG devices are left out, and devices that claims give: a booking promises a
+    resource.
     """
     cut = {device.parent for device in devices if device.parent is not None}
     for device in devices:
-        if device.uuid not in cut:
+        if device.uuid not in cut and device.resource != names.CLAIM_RESOURCE:
             yield names.model_label(device.model), device
 
 

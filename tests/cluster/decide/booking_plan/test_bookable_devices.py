@@ -1,3 +1,4 @@
+from cluster import names
 from cluster.decide.booking_plan.supply import bookable_devices
 from tests.fakes.objects import A100, a100
 
@@ -18,3 +19,7 @@ def test_an_unhealthy_device_is_known() -> None:
         False,
         True,
     ]
+
+
+def test_devices_that_claims_give_cannot_be_booked() -> None:
+    assert not list(bookable_devices((a100(0, resource=names.CLAIM_RESOURCE),)))

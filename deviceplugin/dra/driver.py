@@ -1,0 +1,173 @@
+"""The claims of this node: prepares and unprepares them, one at a time.
+
+Only the kubelet's word frees a device (Unprepare, or its own record of claims): the API server may have
+forgotten a claim whose container still runs.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.interface import Kube
+from cluster.kube.resources import RESOURCE_CLAIMS
+from cluster.objects.claims import ResourceClaim
+from cluster.process.clock import Clock
+from deviceplugin.device_cache import DeviceCache
+from deviceplugin.dra.claim_files import ClaimFiles
+from deviceplugin.dra.prepare import Busy, ClaimReference, Offer, Refusal, prepare
+from deviceplugin.dra.prepared import PreparedClaim, PreparedError, PreparedFile
+
+log = structlog.get_logger(__name__)
+
+PATIENCE: Final = 5.0
+"""Seconds for which a claim waits for the end of another one: a refused pod would wait for 6 s and more."""
+POLL: Final = 0.05
+"""Seconds between two looks."""
+KUBELET_STATE: Final = "dra_manager_state"
+"""In the kubelet's root: the claims that it has prepared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """The node's devices for claims."""
+
+    driver: str
+    node: str
+    """Name of the node, and of its pool."""
+    devices: Callable[[], dict[str, str]]
+    """Name -> UUID, of the devices that are offered now."""
+
+
+class ClaimDriver:
+    """Answers Prepare and Unprepare. Safe from any thread."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        kube: Kube,
+        device_cache: DeviceCache,
+        *,
+        file: PreparedFile,
+        files: ClaimFiles,
+        kubelet_root: Path,
+        clock: Clock,
+    ) -> None:
+        self._pool = pool
+        self._kube = kube
+        self._device_cache = device_cache
+        self._file = file
+        self._files = files
+        self._state = kubelet_root / KUBELET_STATE
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Remove files of claims that are not prepared any more.
+
+        Raises:
+            PreparedError: the record of claims cannot be read.
+        """
+        with self._lock:
+            self._files.keep_only(self._file.read().keys())
+
+    def held(self) -> frozenset[str]:
+        """UUIDs of the devices that claims have.
+
+        Raises:
+            PreparedError: the record of claims cannot be read.
+        """
+        claims = self._file.read().values()
+        return frozenset(one.uuid for claim in claims for one in claim.devices if not one.is_admin)
+
+    def prepare(self, wanted: ClaimReference) -> PreparedClaim | Refusal:
+        """Prepare a claim; a claim that is prepared already has the same answer again."""
+        give_up, never = self._clock.monotonic() + PATIENCE, threading.Event()
+        while True:
+            answer = self._try(wanted)
+            if not isinstance(answer, Busy):
+                return answer
+            if self._clock.monotonic() >= give_up:
+                return Refusal(answer.message)
+            self._clock.wait(never, POLL)
+
+    def unprepare(self, uid: str) -> str | None:
+        """Free the devices of a claim; returns why that is not possible, None once it is done."""
+        with self._lock:
+            return self._forget(uid)
+
+    def _try(self, wanted: ClaimReference) -> PreparedClaim | Refusal | Busy:
+        try:
+            claim = None if self._is_prepared(wanted.uid) else self._claim(wanted.namespace, wanted.name)
+        except (ApiError, PreparedError) as error:
+            return Refusal(f"The claim {wanted.key} cannot be read: {error}")
+        with self._lock:
+            try:
+                return self._prepare(wanted, claim)
+            except (PreparedError, OSError) as error:
+                return Refusal(f"The claim {wanted.key} cannot be prepared: {error}")
+
+    def _prepare(self, wanted: ClaimReference, claim: ResourceClaim | None) -> PreparedClaim | Refusal | Busy:
+        prepared = dict(self._file.read())
+        answer = prepare(wanted, claim, prepared, self._offer())
+        if isinstance(answer, Busy):
+            self._forget_orphans()
+        if not isinstance(answer, PreparedClaim):
+            return answer
+        if answer.uid not in prepared:
+            self._file.write({**prepared, answer.uid: answer})
+            log.info("a claim is prepared", claim=answer.key, devices=[one.device for one in answer.devices])
+        if answer.devices and not self._files.has(answer):
+            self._files.write(answer, self._device_cache.now.nodes)
+        return answer
+
+    def _offer(self) -> Offer:
+        now = self._device_cache.now
+        sick = {
+            device.uuid: device.reason or "It is unhealthy" for device in now.devices if not device.is_healthy
+        }
+        devices = {name: uuid for name, uuid in self._pool.devices().items() if uuid in now.nodes.of_device}
+        return Offer(driver=self._pool.driver, pool=self._pool.node, devices=devices, sick=sick)
+
+    def _is_prepared(self, uid: str) -> bool:
+        return uid in self._file.read()
+
+    def _claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        try:
+            claim: ResourceClaim = self._kube.get(RESOURCE_CLAIMS, name, namespace=namespace, within=PATIENCE)
+        except NotFound:
+            return None
+        return claim
+
+    def _forget_orphans(self) -> None:
+        """Free devices of claims whose Unprepare was lost: gone for the API server, and for the kubelet."""
+        try:
+            known = self._state.read_text()
+        except OSError:
+            return
+        for claim in self._file.read().values():
+            if claim.uid not in known and self._is_gone(claim):
+                log.warning("a claim has ended without the kubelet's call", claim=claim.key)
+                self._forget(claim.uid)
+
+    def _is_gone(self, claim: PreparedClaim) -> bool:
+        try:
+            there = self._claim(claim.namespace, claim.name)
+        except ApiError:
+            return False
+        return there is None or there.metadata.uid != claim.uid
+
+    def _forget(self, uid: str) -> str | None:
+        try:
+            prepared = dict(self._file.read())
+            self._files.remove(uid)
+            if claim := prepared.pop(uid, None):
+                self._file.write(prepared)
+                log.info("a claim is over", claim=claim.key, devices=[one.device for one in claim.devices])
+        except (PreparedError, OSError) as error:
+            return f"The devices of the claim {uid} cannot be freed: {error}"
+        return None

@@ -1,0 +1,96 @@
+"""The claims that are prepared on this node, in a file beside the driver's socket.
+
+A file of another boot of the node counts as empty: no container has outlived it. One that cannot be read is
+an error, never an empty one: its devices are in use.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from cluster.objects.meta import UNREADABLE, Versioned, ready
+
+
+class PreparedError(Exception):
+    """The file cannot be read or written; a message for people."""
+
+
+class PreparedDevice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A device that a claim has."""
+
+    request: str
+    device: str
+    """Its name in the pool."""
+    uuid: str
+    share: str | None = None
+    """Id of the share, if it has a part of the device."""
+    is_admin: bool = False
+    """Whether it is access for administration, which takes the device from nobody."""
+
+
+class PreparedClaim(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A claim whose containers can start."""
+
+    uid: str
+    namespace: str
+    name: str
+    devices: tuple[PreparedDevice, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, for people."""
+        return f"{self.namespace}/{self.name}"
+
+
+@ready
+class _File(Versioned, frozen=True, kw_only=True):
+    boot: str = ""
+    claims: tuple[PreparedClaim, ...] = ()
+
+
+Prepared = Mapping[str, PreparedClaim]
+"""Uid of a claim -> what was prepared for it."""
+
+
+class PreparedFile:
+    """The file."""
+
+    def __init__(self, path: Path, boot: str) -> None:
+        """Args: boot: identifies this boot of the node."""
+        self._path = path
+        self._boot = boot
+
+    def read(self) -> Prepared:
+        """The claims that are prepared; none if there is no file, or it is of another boot.
+
+        Raises:
+            PreparedError: it cannot be read.
+        """
+        try:
+            file = msgspec.json.decode(self._path.read_bytes(), type=_File)
+        except FileNotFoundError:
+            return {}
+        except (OSError, *UNREADABLE) as error:
+            raise PreparedError(f"{self._path} cannot be read: {error}.") from error
+        return {claim.uid: claim for claim in file.claims} if file.boot == self._boot else {}
+
+    def write(self, claims: Prepared) -> None:
+        """Replace the file, so that a crash leaves the old one or the new one.
+
+        Raises:
+            PreparedError: it cannot be written.
+        """
+        content = _File(boot=self._boot, claims=tuple(claims[uid] for uid in sorted(claims)))
+        text = msgspec.json.encode(content)
+        unfinished = self._path.with_name(f".{self._path.name}.tmp")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with unfinished.open("wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(self._path)
+        except OSError as error:
+            raise PreparedError(f"{self._path} cannot be written: {error}.") from error

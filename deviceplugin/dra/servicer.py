@@ -1,0 +1,143 @@
+"""What the kubelet calls: gRPC in, ``driver`` and the health of devices, gRPC out.
+
+Source: kubelet 1.37.1, cm/dra.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import grpc
+
+from cluster.process.clock import Clock
+from deviceplugin.device_cache import DeviceCache
+from deviceplugin.dra.claim_files import cdi_names
+from deviceplugin.dra.driver import ClaimDriver, Pool
+from deviceplugin.dra.prepare import ClaimReference, Refusal
+from deviceplugin.dra.prepared import PreparedClaim
+from deviceplugin.kubeletapi.dra_health_v1 import api_pb2 as health_pb2
+from deviceplugin.kubeletapi.dra_health_v1 import api_pb2_grpc as health_grpc
+from deviceplugin.kubeletapi.dra_v1 import api_pb2, api_pb2_grpc
+from deviceplugin.kubeletapi.pluginregistration_v1 import api_pb2 as registration_pb2
+from deviceplugin.kubeletapi.pluginregistration_v1 import api_pb2_grpc as registration_grpc
+
+PLUGIN_TYPE = "DRAPlugin"
+SERVICES = ("v1.DRAPlugin", "v1.DRAResourceHealth")
+HEARTBEAT = 20.0
+"""Seconds after which the health of all devices is told again, although nothing has changed."""
+HEALTH_TIMEOUT = 60
+"""Seconds after which the kubelet takes the health of a device for unknown."""
+
+
+class Claims(api_pb2_grpc.DRAPluginServicer):
+    """Prepare and Unprepare."""
+
+    def __init__(self, driver: ClaimDriver, pool: str) -> None:
+        self._driver = driver
+        self._pool = pool
+
+    def NodePrepareResources(
+        self, request: api_pb2.NodePrepareResourcesRequest, context: grpc.ServicerContext
+    ) -> api_pb2.NodePrepareResourcesResponse:
+        """The devices of each claim, or why it has none."""
+        del context
+        wanted = [
+            ClaimReference(uid=one.uid, namespace=one.namespace, name=one.name) for one in request.claims
+        ]
+        return api_pb2.NodePrepareResourcesResponse(
+            claims={one.uid: self._prepared(self._driver.prepare(one)) for one in wanted}
+        )
+
+    def NodeUnprepareResources(
+        self, request: api_pb2.NodeUnprepareResourcesRequest, context: grpc.ServicerContext
+    ) -> api_pb2.NodeUnprepareResourcesResponse:
+        """Frees the devices of each claim."""
+        del context
+        return api_pb2.NodeUnprepareResourcesResponse(
+            claims={
+                one.uid: api_pb2.NodeUnprepareResourceResponse(error=self._driver.unprepare(one.uid) or "")
+                for one in request.claims
+            }
+        )
+
+    def _prepared(self, answer: PreparedClaim | Refusal) -> api_pb2.NodePrepareResourceResponse:
+        if isinstance(answer, Refusal):
+            return api_pb2.NodePrepareResourceResponse(error=answer.message)
+        return api_pb2.NodePrepareResourceResponse(
+            devices=[
+                api_pb2.Device(
+                    request_names=[one.request],
+                    pool_name=self._pool,
+                    device_name=one.device,
+                    cdi_device_ids=cdi_names(answer, one.device),
+                )
+                for one in answer.devices
+            ]
+        )
+
+
+class Health(health_grpc.DRAResourceHealthServicer):
+    """The health of the devices, which the kubelet writes into the status of pods."""
+
+    def __init__(self, pool: Pool, device_cache: DeviceCache, clock: Clock) -> None:
+        self._pool = pool
+        self._device_cache = device_cache
+        self._clock = clock
+
+    def NodeWatchResources(
+        self, request: health_pb2.NodeWatchResourcesRequest, context: grpc.ServicerContext
+    ) -> Iterator[health_pb2.NodeWatchResourcesResponse]:
+        """All devices, at once, after every change and now and then."""
+        del request
+        wake = threading.Event()
+        if not context.add_callback(wake.set):
+            return
+        with self._device_cache.listening(wake):
+            while context.is_active():
+                wake.clear()
+                yield self._all()
+                if context.is_active():
+                    self._clock.wait(wake, HEARTBEAT)
+
+    def _all(self) -> health_pb2.NodeWatchResourcesResponse:
+        by_uuid, now = self._device_cache.now.by_uuid, int(self._clock.now().timestamp())
+        found = []
+        for name, uuid in sorted(self._pool.devices().items()):
+            device = by_uuid.get(uuid)
+            is_well = device is None or device.is_healthy
+            found.append(
+                health_pb2.DeviceHealth(
+                    device=health_pb2.DeviceIdentifier(pool_name=self._pool.node, device_name=name),
+                    health=health_pb2.HEALTHY if is_well else health_pb2.UNHEALTHY,
+                    last_updated_time=now,
+                    health_check_timeout_seconds=HEALTH_TIMEOUT,
+                    message="" if device is None or is_well else device.reason or "",
+                )
+            )
+        return health_pb2.NodeWatchResourcesResponse(devices=found)
+
+
+class Registration(registration_grpc.RegistrationServicer):
+    """What the kubelet asks a plugin whose socket it has found."""
+
+    def __init__(self, driver: str, endpoint: str, told: Callable[[str | None], None]) -> None:
+        """Args: told: gets why the kubelet has not registered the driver; None if it has."""
+        self._driver = driver
+        self._endpoint = endpoint
+        self._told = told
+
+    def GetInfo(
+        self, request: registration_pb2.InfoRequest, context: grpc.ServicerContext
+    ) -> registration_pb2.PluginInfo:
+        """Which driver this is, and where it is served."""
+        del request, context
+        return registration_pb2.PluginInfo(
+            type=PLUGIN_TYPE, name=self._driver, endpoint=self._endpoint, supported_versions=SERVICES
+        )
+
+    def NotifyRegistrationStatus(
+        self, request: registration_pb2.RegistrationStatus, context: grpc.ServicerContext
+    ) -> registration_pb2.RegistrationStatusResponse:
+        """The kubelet's answer."""
+        del context
+        self._told(None if request.plugin_registered else request.error or "no reason was given")
+        return registration_pb2.RegistrationStatusResponse()

@@ -1,0 +1,178 @@
+"""The parts of the driver, put together: for the agent's composition root."""
+
+import re
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from cluster.kube.interface import Kube
+from cluster.objects.pods import Pod, is_terminal
+from cluster.process.clock import Clock
+from deviceplugin.allocator import AllocatorSources
+from deviceplugin.device_nodes import DeviceNodes
+from deviceplugin.dra.claim_files import ClaimFiles
+from deviceplugin.dra.driver import ClaimDriver, Pool
+from deviceplugin.dra.prepared import PreparedError, PreparedFile
+from deviceplugin.dra.registration import DriverRegistration, Endpoints
+from deviceplugin.dra.servicer import Health
+from deviceplugin.dra.slice_publisher import SlicePublisher
+from deviceplugin.dra.slices import Entry, Surroundings, entries, offered
+from deviceplugin.kubelet.checkpoint import CheckpointError
+from deviceplugin.kubelet.registration import SocketNames
+from deviceplugin.nvml.inventory import NodeDevice
+from deviceplugin.nvml.watch import NvmlReport
+
+log = structlog.get_logger(__name__)
+
+FILE: Final = "gpu-booking-prepared.json"
+"""Beside the driver's socket: the claims that are prepared."""
+UNHEALTHY: Final = "unhealthy"
+"""State of a device whose state has no name."""
+_NOT_IN_A_VALUE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+def prepared_file(kubelet_root: Path, driver: str, proc_root: Path) -> PreparedFile:
+    """The record of claims that are prepared on this node."""
+    try:
+        boot = (proc_root / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        boot = ""
+    return PreparedFile(kubelet_root / "plugins" / driver / FILE, boot)
+
+
+class ClaimServing:
+    """Gives the node's GPUs by claims."""
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        sources: AllocatorSources,
+        kube: Kube,
+        *,
+        node: str,
+        cdi: Path,
+        specification: Callable[[DeviceNodes], bytes],
+        file: PreparedFile,
+        clock: Clock,
+    ) -> None:
+        self._sources = sources
+        self._clock = clock
+        self._devices: dict[str, NodeDevice] = {}
+        self._around = Surroundings()
+        self._known = False
+        pool = Pool(driver=endpoints.driver, node=node, devices=self._uuids)
+        self.driver = ClaimDriver(
+            pool,
+            kube,
+            sources.device_cache,
+            file=file,
+            files=ClaimFiles(cdi, specification),
+            kubelet_root=endpoints.kubelet_root,
+            clock=clock,
+        )
+        self.publisher = SlicePublisher(
+            kube, node=node, driver=endpoints.driver, wanted=self._wanted, clock=clock
+        )
+        self.registration = DriverRegistration(
+            endpoints,
+            self.driver,
+            Health(pool, sources.device_cache, clock),
+            pool,
+            obstacle=self.publisher.foreign,
+            registered=self.publisher.wake,
+            clock=clock,
+        )
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the kubelet has the driver, and the scheduler its devices."""
+        return self.registration.is_registered and self.publisher.problem is None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the node gives no GPUs by claims, for people; None if it does."""
+        return self.registration.problem or self.publisher.problem
+
+    def update(self, report: NvmlReport) -> None:
+        """Take over a report of the NVML thread."""
+        self._devices = offered(report.devices)
+        if report.versions:
+            self._around = Surroundings(
+                driver_version=report.versions.driver, cuda_version=report.versions.cuda
+            )
+        self._known = True
+        self.publisher.wake()
+
+    def run(self, stop: threading.Event) -> None:
+        """Serve the driver, and publish its devices, until the stop event is set."""
+        listener = threading.Thread(target=partial(self._listen, stop), name="claims-changes", daemon=True)
+        publisher = threading.Thread(
+            target=partial(self.publisher.run, stop), name="claims-slices", daemon=True
+        )
+        listener.start()
+        publisher.start()
+        self.registration.run(stop)
+        publisher.join()
+
+    def _listen(self, stop: threading.Event) -> None:
+        """Publish again when health has changed."""
+        changed = threading.Event()
+        with self._sources.device_cache.listening(changed):
+            while not stop.is_set():
+                if self._clock.wait(changed, 1.0):
+                    changed.clear()
+                    self.publisher.wake()
+
+    def _uuids(self) -> dict[str, str]:
+        return {name: device.uuid for name, device in self._devices.items()}
+
+    def _wanted(self, with_taints: bool) -> tuple[Entry, ...] | None:  # noqa: FBT001 - a callback
+        now = self._sources.device_cache.now
+        if not self._known or not now.reported:
+            return None
+        known = {name: one for name, one in self._devices.items() if one.uuid in now.nodes.of_device}
+        states = {one.uuid: one.state.value for one in self._devices.values()}
+        unhealthy = {
+            device.uuid: _value(states.get(device.uuid, UNHEALTHY), is_cordoned=device.uuid in now.cordoned)
+            for device in now.devices
+            if not device.is_healthy
+        }
+        taken = self._taken()
+        return entries(known, self._around, unhealthy=unhealthy, taken=taken, with_taints=with_taints)
+
+    def _taken(self) -> frozenset[str]:
+        """UUIDs of devices that living pods have by the device plugin."""
+        try:
+            found = self._sources.checkpoint.read()
+        except CheckpointError:
+            return frozenset(self._sources.device_cache.now.by_uuid)
+        pods: tuple[Pod, ...] | None = self._sources.pods.at_once() if found.uids else ()
+        if pods is not None:
+            found = found.of_pods({pod.metadata.uid for pod in pods if not is_terminal(pod)})
+        return frozenset[str]().union(*found.by_resource(self._sources.resource).values())
+
+
+def _value(state: str, *, is_cordoned: bool) -> str:
+    if is_cordoned:
+        return "cordoned"
+    return _NOT_IN_A_VALUE.sub("-", state).strip("-.") if state != "healthy" else UNHEALTHY
+
+
+def held_by_claims(file: PreparedFile) -> frozenset[str]:
+    """UUIDs of the devices that claims have on this node, for the device plugin.
+
+    A record that cannot be read is logged, and counts as empty: the agent must not fail for it.
+    """
+    try:
+        claims = file.read().values()
+    except PreparedError as error:
+        log.warning("the record of claims cannot be read", message=str(error))
+        return frozenset()
+    return frozenset(one.uuid for claim in claims for one in claim.devices if not one.is_admin)
+
+
+__all__ = ["ClaimServing", "Endpoints", "SocketNames", "held_by_claims", "prepared_file"]

@@ -1,0 +1,153 @@
+"""Writes what claims can be given on this node: its ResourceSlices, one pool with the node's name.
+
+Every change is a new generation of the whole pool. The kubelet deletes the slices of a driver that is gone
+for 30 s and of a node that restarts, so they are read again regularly.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from cluster import names
+from cluster.kube.backoff import Backoff
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.interface import Kube, Selection
+from cluster.kube.resources import NODES, RESOURCE_SLICES
+from cluster.objects.claims import ResourceSlice
+from cluster.process.clock import Clock
+from cluster.process.stop_events import wake_at
+from deviceplugin.dra.slices import Entry, parts
+
+log = structlog.get_logger(__name__)
+
+READ_EVERY: Final = 10.0
+"""Seconds between two reads of the slices."""
+
+
+class SlicePublisher:
+    """The thread that writes the slices."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        *,
+        node: str,
+        driver: str,
+        wanted: Callable[[bool], tuple[Entry, ...] | None],
+        clock: Clock,
+    ) -> None:
+        """Args: wanted: the devices, with or without taints; None while they are not known."""
+        self._kube = kube
+        self._node = node
+        self._driver = driver
+        self._wanted = wanted
+        self._clock = clock
+        self._backoff = Backoff()
+        self._wake = threading.Event()
+        self._with_taints = True
+        self._problem: str | None = "The devices have not been published yet."
+        self._foreign: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the slices are not current, for people; None if they are."""
+        return self._foreign or self._problem
+
+    def foreign(self) -> str | None:
+        """A message, if another driver of this name has published devices of this node; else None."""
+        return self._foreign
+
+    def wake(self) -> None:
+        """Look again now."""
+        self._wake.set()
+
+    def run(self, stop: threading.Event) -> None:
+        """Keep the slices current until the stop event is set."""
+        wake_at(stop, self._wake)
+        while not stop.is_set():
+            self._wake.clear()
+            pause = READ_EVERY
+            try:
+                self._publish()
+                self._backoff.reset()
+            except ApiError as error:
+                self._problem = f"The ResourceSlices of {self._node} cannot be written: {error}"
+                log.warning("the slices could not be written", message=self._problem)
+                pause = self._backoff.next()
+            self._clock.wait(self._wake, pause)
+
+    def _publish(self) -> None:
+        selected = Selection(field_selector=f"spec.nodeName={self._node},spec.driver={self._driver}")
+        have = {one.metadata.name: one for one in self._kube.list(RESOURCE_SLICES, selected).items}
+        ours = f"{names.PRODUCT}-{self._node}-"
+        foreign = sorted(name for name in have if not name.startswith(ours))
+        self._foreign = (
+            f"Another driver has published {foreign[0]} for {self._driver} on this node: remove that driver,"
+            f" or set {names.setting('dra_driver')}, and delete its ResourceSlices."
+            if foreign
+            else None
+        )
+        if foreign:
+            return
+        found = self._wanted(self._with_taints)
+        if found is None:
+            return
+        want = {f"{ours}{number}": part for number, part in enumerate(parts(found))}
+        if not self._is_current(have, want):
+            self._write(have, want)
+        self._problem = None
+
+    def _is_current(self, have: dict[str, ResourceSlice], want: dict[str, tuple[Entry, ...]]) -> bool:
+        if set(have) != set(want) or len({one.spec.pool.generation for one in have.values()}) > 1:
+            return False
+        return all(_comparable(have[name].spec.devices) == _comparable(part) for name, part in want.items())
+
+    def _write(self, have: dict[str, ResourceSlice], want: dict[str, tuple[Entry, ...]]) -> None:
+        generation = max((one.spec.pool.generation for one in have.values()), default=0) + 1
+        owner = self._owner()
+        for name, part in want.items():
+            spec = {
+                "driver": self._driver,
+                "nodeName": self._node,
+                "pool": {"name": self._node, "generation": generation, "resourceSliceCount": len(want)},
+                "devices": list(part),
+            }
+            body: dict[str, Any] = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": spec}
+            if name in have:
+                stored = self._kube.patch(RESOURCE_SLICES, name, {"spec": spec})
+            else:
+                stored = self._kube.create(RESOURCE_SLICES, body)
+            if self._with_taints and _tainted(part) != _tainted(stored.spec.devices):
+                # An API server before 1.36 drops taints: there unhealthy devices are left out.
+                self._with_taints = False
+                self._wake.set()
+        for name in have.keys() - want.keys():
+            try:
+                self._kube.delete(RESOURCE_SLICES, name)
+            except NotFound:
+                continue
+        log.info("devices for claims published", generation=generation, devices=sum(map(len, want.values())))
+
+    def _owner(self) -> dict[str, str]:
+        node = self._kube.get(NODES, self._node)
+        return {"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": node.metadata.uid}
+
+
+def _tainted(devices: tuple[Entry, ...]) -> list[str]:
+    return [device["name"] for device in devices if device.get("taints")]
+
+
+def _comparable(devices: tuple[Entry, ...]) -> list[Entry]:
+    """The devices, without what the API server adds to them."""
+    return [
+        {
+            **device,
+            "taints": [
+                {key: value for key, value in taint.items() if key != "timeAdded"}
+                for taint in device.get("taints") or ()
+            ],
+        }
+        for device in devices
+    ]

@@ -1,0 +1,138 @@
+"""The devices of this node as kube-scheduler sees them: the content of the ResourceSlices. Pure.
+
+Attributes and capacities have the names of NVIDIA's driver, so that expressions written for it hold here.
+Source: NVIDIA k8s-dra-driver-gpu 25.x, Kubernetes 1.37 (resource/v1/types.go: limits).
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cluster import names
+from deviceplugin.node.feature_labels import family
+from deviceplugin.nvml.inventory import NodeDevice
+
+MOST: Final = 64
+"""Devices in one slice: the limit for devices with taints."""
+PCI_ATTRIBUTE: Final = "resource.kubernetes.io/pciBusID"
+NUMA_ATTRIBUTE: Final = "resource.kubernetes.io/numaNode"
+MIB: Final = 2**20
+LONGEST_STRING: Final = 64
+"""Characters of an attribute's text."""
+_BRANDS: Final = ("GeForce", "Quadro", "Titan", "Tesla")
+_NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9-]+")
+
+Entry = dict[str, Any]
+"""A device as the API writes it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What is true of all devices of the node."""
+
+    driver_version: str | None = None
+    """As NVML reports it: ``580.159.04``."""
+    cuda_version: tuple[int, int] | None = None
+
+
+def device_name(device: NodeDevice) -> str | None:
+    """The name of a device in its pool; None without a device node, by which no container could get it.
+
+    ``gpu-<minor>``, or for a MIG device ``gpu-<minor>-mig-<profile>-<GPU instance>``.
+    """
+    if device.minor is None:
+        return None
+    if device.part is None:
+        return f"gpu-{device.minor}"
+    profile = _NOT_IN_A_NAME.sub("-", device.part.profile.lower())
+    return f"gpu-{device.minor}-mig-{profile}-{device.part.gpu_instance}"
+
+
+def offered(devices: Iterable[NodeDevice]) -> dict[str, NodeDevice]:
+    """Name -> the devices that claims can have: GPUs that are not partitioned, and MIG devices that exist."""
+    found = {name: device for device in devices if (name := device_name(device))}
+    return {name: device for name, device in found.items() if not device.partitioned and not device.gone}
+
+
+def entries(
+    devices: Mapping[str, NodeDevice],
+    around: Surroundings,
+    *,
+    unhealthy: Mapping[str, str],
+    taken: frozenset[str] = frozenset(),
+    with_taints: bool = True,
+) -> tuple[Entry, ...]:
+    """The devices for the slices, in the order of their names.
+
+    Args:
+        devices: name -> device.
+        around: what is true of all.
+        unhealthy: UUID -> its state, in the form of a label's value: it gets no new pods.
+        taken: UUIDs of devices that pods still have by the device plugin: left out until they end.
+        with_taints: whether the API server knows taints of devices; if not, unhealthy devices are left out.
+    """
+    return tuple(
+        _entry(name, device, around, unhealthy.get(device.uuid))
+        for name, device in sorted(devices.items())
+        if device.uuid not in taken and (with_taints or device.uuid not in unhealthy)
+    )
+
+
+def parts(found: Sequence[Entry]) -> tuple[tuple[Entry, ...], ...]:
+    """The devices, so many at a time as one slice may have; one part without any for a node without any."""
+    cut = tuple(tuple(found[start : start + MOST]) for start in range(0, len(found), MOST))
+    return cut or ((),)
+
+
+def semantic(version: str) -> str | None:
+    """A version as the API wants it, with three numbers and no leading zeros; None if it is no version.
+
+    >>> semantic("580.159.04"), semantic("535.86"), semantic("?")
+    ('580.159.4', '535.86.0', None)
+    """
+    numbers = version.split(".")
+    if not all(number.isdecimal() for number in numbers):
+        return None
+    return ".".join(str(int(number)) for number in [*numbers, "0", "0"][:3])
+
+
+def _entry(name: str, device: NodeDevice, around: Surroundings, state: str | None) -> Entry:
+    entry: Entry = {"name": name, "attributes": _attributes(device, around), "capacity": _capacity(device)}
+    if state is not None:
+        entry["taints"] = [{"key": names.UNHEALTHY_TAINT, "value": state, "effect": "NoSchedule"}]
+    return entry
+
+
+def _attributes(device: NodeDevice, around: Surroundings) -> dict[str, dict[str, Any]]:
+    facts, part = device.facts, device.part
+    product = facts.name if facts else device.published.model
+    compute = facts.compute if facts else None
+    texts = {
+        "type": "gpu" if part is None else "mig",
+        "uuid": device.uuid,
+        "productName": product,
+        "brand": next((brand for brand in _BRANDS if brand in product), "Nvidia"),
+        "architecture": family(compute).title() if compute else None,
+        "profile": part.profile if part else None,
+        "parentUUID": device.published.parent,
+        PCI_ATTRIBUTE: device.pci or None,
+    }
+    versions = {
+        "cudaComputeCapability": f"{compute[0]}.{compute[1]}.0" if compute else None,
+        "driverVersion": semantic(around.driver_version or "?"),
+        "cudaDriverVersion": "{}.{}.0".format(*around.cuda_version) if around.cuda_version else None,
+    }
+    numbers = {"index": device.published.index, NUMA_ATTRIBUTE: device.published.numa}
+    found: dict[str, dict[str, Any]] = {
+        key: {"string": text[:LONGEST_STRING]} for key, text in texts.items() if text
+    }
+    found |= {key: {"version": version} for key, version in versions.items() if version}
+    found |= {key: {"int": number} for key, number in numbers.items() if number is not None}
+    found["migEnabled"] = {"bool": part is not None}
+    return dict(sorted(found.items()))
+
+
+def _capacity(device: NodeDevice) -> dict[str, dict[str, str]]:
+    # In bytes: the API server writes other spellings in its own way, and what is read would differ from it.
+    return {"memory": {"value": str(device.published.memory * MIB)}}

@@ -1,0 +1,183 @@
+"""Claims are prepared and unprepared, with crashes, boots and lost calls: no device is for two (law L1)."""
+
+import json
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.fake.server import FakeKube
+from cluster.kube.resources import RESOURCE_CLAIMS
+from cluster.objects.inventory import Device
+from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
+from deviceplugin.device_nodes import DeviceNode, DeviceNodes
+from deviceplugin.dra.claim_files import ClaimFiles
+from deviceplugin.dra.driver import KUBELET_STATE, ClaimDriver, Pool
+from deviceplugin.dra.prepare import ClaimReference, Refusal
+from deviceplugin.dra.prepared import PreparedClaim, PreparedFile
+
+NODE, TEAM = "node-a", "team"
+DEVICES = {f"gpu-{n}": f"GPU-{n}" for n in range(4)}
+
+
+def allocation(*devices: str, driver: str = names.DRA_DRIVER, **more: object) -> dict[str, object]:
+    results = [{"request": "gpu", "driver": driver, "pool": NODE, "device": one} for one in devices]
+    return {"allocation": {"devices": {"results": results, **more}}}
+
+
+class Lab:
+    """A driver with four GPUs; what is on the disk outlives it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.clock, self.boot = folder, FakeClock(self_advancing=True), "boot-1"
+        self.kube, self.device_cache = FakeKube(self.clock), DeviceCache()
+        self.sick("")
+        self.start()
+
+    def start(self) -> None:
+        self.driver = ClaimDriver(
+            Pool(driver=names.DRA_DRIVER, node=NODE, devices=lambda: DEVICES),
+            self.kube,
+            self.device_cache,
+            file=PreparedFile(self.folder / "prepared.json", self.boot),
+            files=ClaimFiles(self.folder / "cdi", lambda nodes: json.dumps(sorted(nodes.of_device)).encode()),
+            kubelet_root=self.folder,
+            clock=self.clock,
+        )
+        self.driver.start()
+
+    def sick(self, uuid: str) -> None:
+        devices = tuple(
+            Device(uuid=one, model="A100", health="unhealthy" if one == uuid else "healthy")
+            for one in DEVICES.values()
+        )
+        nodes = DeviceNodes({one: (DeviceNode(f"/dev/{one}", f"/dev/{one}"),) for one in DEVICES.values()})
+        self.device_cache.put(AdvertisedDevices(devices, nodes, reported=True))
+
+    def claim(self, name: str, status: dict[str, object]) -> ClaimReference:
+        made = self.kube.put(
+            RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": TEAM}, "status": status}
+        )
+        return ClaimReference(uid=made.metadata.uid, namespace=TEAM, name=name)
+
+    def knows(self, *claims: ClaimReference) -> None:
+        """What the kubelet's own record of claims has."""
+        (self.folder / KUBELET_STATE).write_text(" ".join(one.uid for one in claims))
+
+    def files(self) -> set[str]:
+        found = (self.folder / "cdi").glob("*.json")
+        return {path.stem.removeprefix(names.CLAIM_CDI_PREFIX) for path in found}
+
+
+def refusal(lab: Lab, claim: ClaimReference) -> str:
+    answer = lab.driver.prepare(claim)
+    assert isinstance(answer, Refusal), answer
+    return answer.message
+
+
+def test_what_cannot_be_given_is_refused_with_the_reason(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.sick("GPU-3")
+    sharing = {"kind": "GpuConfig", "sharing": {"strategy": "TimeSlicing"}}
+    config = [{"opaque": {"driver": names.DRA_DRIVER, "parameters": sharing}}]
+    assert "gives no sharing" in refusal(lab, lab.claim("shares", allocation("gpu-0", config=config)))
+    assert "no device gpu-9" in refusal(lab, lab.claim("foreign", allocation("gpu-9")))
+    assert "no new pods" in refusal(lab, lab.claim("sick", allocation("gpu-3")))
+    assert "not allocated" in refusal(lab, lab.claim("early", {}))
+    assert "is gone" in refusal(lab, ClaimReference(uid="other", namespace=TEAM, name="shares"))
+    assert lab.driver.held() == frozenset()
+    assert not lab.files()
+
+
+def test_a_device_of_another_claim_is_given_once_that_one_is_over(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    first, second = lab.claim("first", allocation("gpu-0")), lab.claim("second", allocation("gpu-0"))
+    lab.driver.prepare(first)
+    lab.knows(first)
+    lab.kube.delete(RESOURCE_CLAIMS, "first", namespace=TEAM)
+    # The API server has forgotten the first claim, and the kubelet has not: its container may still run.
+    assert "in use by the claim team/first" in refusal(lab, second)
+    lab.knows()
+    assert isinstance(lab.driver.prepare(second), PreparedClaim)
+    assert lab.files() == {second.uid}
+
+
+def test_a_file_that_cannot_be_read_frees_no_device(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.driver.prepare(lab.claim("first", allocation("gpu-0")))
+    (tmp_path / "prepared.json").write_text("{")
+    assert "cannot be read" in refusal(lab, lab.claim("second", allocation("gpu-0")))
+
+
+class Claims(RuleBasedStateMachine):
+    """A naive model: claim -> devices, of which the kubelet has heard that they are prepared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = tempfile.TemporaryDirectory()
+        self.lab = Lab(Path(self.place.name))
+        self.model: dict[ClaimReference, frozenset[str]] = {}
+        self.number = 0
+
+    def teardown(self) -> None:
+        self.place.cleanup()
+
+    @rule(devices=st.sets(st.sampled_from(sorted(DEVICES)), min_size=1, max_size=3))
+    def prepare(self, devices: set[str]) -> None:
+        self.number += 1
+        claim = self.lab.claim(f"claim-{self.number}", allocation(*sorted(devices)))
+        self.lab.knows(*self.model, claim)
+        answer = self.lab.driver.prepare(claim)
+        taken = frozenset[str]().union(*self.model.values())
+        assert isinstance(answer, Refusal) == bool(taken & devices)
+        if isinstance(answer, PreparedClaim):
+            assert {one.device for one in answer.devices} == devices
+            self.model[claim] = frozenset(devices)
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def prepare_again(self, data: st.DataObject) -> None:
+        claim = data.draw(st.sampled_from(sorted(self.model, key=lambda one: one.name)))
+        before = self.lab.driver.prepare(claim)
+        assert isinstance(before, PreparedClaim)
+        assert {one.device for one in before.devices} == self.model[claim]
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def unprepare(self, data: st.DataObject) -> None:
+        claim = data.draw(st.sampled_from(sorted(self.model, key=lambda one: one.name)))
+        assert self.lab.driver.unprepare(claim.uid) is None
+        assert self.lab.driver.unprepare(claim.uid) is None, "the kubelet may call it again"
+        del self.model[claim]
+
+    @rule()
+    def restart(self) -> None:
+        self.lab.start()
+
+    @rule()
+    def lose_a_file(self) -> None:
+        """A crash between the record and the claim's file: it is written when the kubelet asks again."""
+        for uid in sorted(self.lab.files())[:1]:
+            self.lab.folder.joinpath("cdi", f"{names.CLAIM_CDI_PREFIX}{uid}.json").unlink()
+            claim = next(one for one in self.model if one.uid == uid)
+            self.lab.driver.prepare(claim)
+
+    @rule()
+    def boot(self) -> None:
+        self.lab.boot += "+"
+        self.lab.start()
+        self.model = {}
+
+    @invariant()
+    def everything_is_as_the_model_has_it(self) -> None:
+        held = {DEVICES[name] for devices in self.model.values() for name in devices}
+        assert self.lab.driver.held() == held
+        assert self.lab.files() == {claim.uid for claim in self.model}
+
+
+TestClaims = Claims.TestCase
+TestClaims.settings = settings(max_examples=20, stateful_step_count=20)

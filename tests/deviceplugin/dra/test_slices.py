@@ -1,0 +1,146 @@
+"""What is published of the devices, and when."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.fake.server import FakeKube
+from cluster.kube.resources import NODES, RESOURCE_SLICES
+from cluster.objects.inventory import Device
+from deviceplugin.dra.slice_publisher import SlicePublisher
+from deviceplugin.dra.slices import MOST, Entry, Surroundings, entries, offered, parts
+from deviceplugin.nvml.interface import GpuFacts, MigFacts
+from deviceplugin.nvml.inventory import NodeDevice
+
+NODE = "node-a"
+FACTS = GpuFacts("NVIDIA H100 80GB HBM3", "0000:07:00.0", 0, 81559, (9, 0))
+GPU = NodeDevice(
+    published=Device(uuid="GPU-0", index=0, model="NVIDIA-H100-80GB-HBM3", memory=81559, numa=1),
+    minor=0,
+    pci=FACTS.pci,
+    facts=FACTS,
+)
+PART = NodeDevice(
+    published=Device(uuid="MIG-0", index=0, model="x", memory=9728, parent="GPU-0", profile="1g.10gb"),
+    minor=0,
+    pci=FACTS.pci,
+    facts=FACTS,
+    part=MigFacts("MIG-0", "1g.10gb+me", 7, 0, 9728),
+    gpu_instance=7,
+)
+AROUND = Surroundings(driver_version="580.159.04", cuda_version=(13, 0))
+
+
+def test_a_gpu_has_the_attributes_of_nvidias_driver() -> None:
+    (entry,) = entries(offered([GPU]), AROUND, unhealthy={})
+    assert entry == {
+        "name": "gpu-0",
+        "attributes": {
+            "architecture": {"string": "Hopper"},
+            "brand": {"string": "Nvidia"},
+            "cudaComputeCapability": {"version": "9.0.0"},
+            "cudaDriverVersion": {"version": "13.0.0"},
+            "driverVersion": {"version": "580.159.4"},
+            "index": {"int": 0},
+            "migEnabled": {"bool": False},
+            "productName": {"string": "NVIDIA H100 80GB HBM3"},
+            "resource.kubernetes.io/numaNode": {"int": 1},
+            "resource.kubernetes.io/pciBusID": {"string": "0000:07:00.0"},
+            "type": {"string": "gpu"},
+            "uuid": {"string": "GPU-0"},
+        },
+        "capacity": {"memory": {"value": str(81559 * 2**20)}},
+    }
+
+
+def test_of_a_partitioned_gpu_its_parts_are_offered() -> None:
+    whole = msgspec.structs.replace(GPU, partitioned=True)
+    gone = msgspec.structs.replace(PART, gone=True, part=MigFacts("MIG-1", "1g.10gb", 8, 0, 9728))
+    found = offered([whole, PART, gone])
+    assert list(found) == ["gpu-0-mig-1g-10gb-me-7"]
+    (entry,) = entries(found, AROUND, unhealthy={})
+    attributes = entry["attributes"]
+    assert attributes["profile"] == {"string": "1g.10gb+me"}
+    assert attributes["parentUUID"] == {"string": "GPU-0"}
+    assert attributes["type"] == {"string": "mig"}
+
+
+class Lab:
+    """A publisher and its API server, of which a test says whether it knows taints."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock(self_advancing=True)
+        self.kube = FakeKube(self.clock)
+        self.kube.put(NODES, {"metadata": {"name": NODE}})
+        self.unhealthy: dict[str, str] = {}
+        self.count = 1
+        self.publisher = SlicePublisher(
+            self.kube, node=NODE, driver=names.DRA_DRIVER, wanted=self._wanted, clock=self.clock
+        )
+
+    def _wanted(self, with_taints: bool) -> tuple[Entry, ...]:  # noqa: FBT001 - as the publisher calls it
+        devices = {
+            f"gpu-{n}": msgspec.structs.replace(
+                GPU, published=msgspec.structs.replace(GPU.published, uuid=f"GPU-{n}")
+            )
+            for n in range(self.count)
+        }
+        return entries(devices, AROUND, unhealthy=self.unhealthy, with_taints=with_taints)
+
+    def turn(self) -> list[dict[str, Any]]:
+        """The slices after one look of the publisher."""
+        self.publisher._publish()
+        found = sorted(self.kube.list(RESOURCE_SLICES).items, key=lambda one: one.metadata.name)
+        return [msgspec.to_builtins(one.spec) for one in found]
+
+
+def test_nothing_is_written_while_nothing_changes() -> None:
+    lab = Lab()
+    (first,) = lab.turn()
+    assert first["pool"]["generation"] == 1
+    assert lab.turn() == [first]
+    lab.unhealthy = {"GPU-0": "sick"}
+    (second,) = lab.turn()
+    assert second["pool"]["generation"] == 2
+    assert second["devices"][0]["taints"] == [
+        {"key": names.UNHEALTHY_TAINT, "value": "sick", "effect": "NoSchedule"}
+    ]
+
+
+def test_many_devices_come_in_several_slices_of_one_generation() -> None:
+    lab = Lab()
+    lab.count = MOST + 1
+    found = lab.turn()
+    assert [len(one["devices"]) for one in found] == [MOST, 1]
+    assert {one["pool"]["resourceSliceCount"] for one in found} == {2}
+    lab.count = 1
+    (one,) = lab.turn()
+    assert (one["pool"]["generation"], one["pool"]["resourceSliceCount"]) == (2, 1)
+
+
+def test_slices_that_the_kubelet_has_deleted_come_again() -> None:
+    lab = Lab()
+    lab.turn()
+    (name,) = [one.metadata.name for one in lab.kube.list(RESOURCE_SLICES).items]
+    lab.kube.delete(RESOURCE_SLICES, name)
+    assert len(lab.turn()) == 1
+
+
+def test_beside_another_driver_of_the_name_nothing_is_published() -> None:
+    lab = Lab()
+    spec = {"driver": names.DRA_DRIVER, "nodeName": NODE, "pool": {"name": NODE, "generation": 7}}
+    lab.kube.put(RESOURCE_SLICES, {"metadata": {"name": "foreign"}, "spec": spec})
+    assert len(lab.turn()) == 1
+    assert "foreign" in (lab.publisher.problem or "")
+    lab.kube.delete(RESOURCE_SLICES, "foreign")
+    lab.turn()
+    assert lab.publisher.problem is None
+
+
+@pytest.mark.parametrize("count", [0, 1, MOST, 3 * MOST])
+def test_parts_have_every_device_once(count: int) -> None:
+    found = tuple({"name": str(n)} for n in range(count))
+    assert [one for part in parts(found) for one in part] == list(found)
