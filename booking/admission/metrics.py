@@ -14,8 +14,8 @@ class Metrics:
         self.requests = Counter(
             "admission_requests_total",
             "Requests of the API server, by outcome: booked, opportunistic, stripped (of its GPU),"
-            " gpu-removed (by another webhook), cleaned (of reserved keys, or of GPUs by default), untouched;"
-            " refused ones by HTTP status.",
+            " gpu-removed (by another webhook), cleaned (of reserved keys, or of GPUs by default),"
+            " hidden (GPUs, from a pod without one), untouched; refused ones by HTTP status.",
             ("outcome",),
             namespace=NAMESPACE,
             registry=registry,
