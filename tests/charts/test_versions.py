@@ -68,3 +68,11 @@ def test_one_that_is_not_newer_or_whose_tag_says_nothing_is_taken(
 def test_an_older_api_server_than_the_lowest_that_ran_is_refused(program: Path, tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"chart requires kubeVersion: >=1\.30\.0-0"):
         chart.render(program, tmp_path, kubernetes="v1.29.15")
+
+
+@pytest.mark.parametrize(("version", "path"), [("v1.30.14", "/healthz"), ("v1.34.5-eks-1", "/readyz")])
+def test_a_scheduler_is_asked_whether_it_is_ready_where_it_answers(
+    program: Path, tmp_path: Path, version: str, path: str
+) -> None:
+    text = chart.render(program, tmp_path, served=(), kubernetes=version)
+    assert f"httpGet: {{path: {path}, port: scheduler, scheme: HTTPS}}" in text
