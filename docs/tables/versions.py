@@ -83,14 +83,14 @@ _FOUND: Final = {
     "eks": "by its version",
 }
 _REMARKS: Final = {
-    "kubeadm": "The development clusters of this project are alike: upstream's programs, containerd 2. kubeadm"
-    " itself was not run",
+    "kubeadm": "The development clusters of this project are alike: upstream's programs, containerd 2."
+    " kubeadm itself was not run",
     "k3s": "NVIDIA's runtime must be on the nodes where agents run (`nodeAgent.nodeSelector`). Its datastore"
     " without etcd was not tried",
     "rke2": "The same. Under SELinux `nodeAgent.seLinuxType` may be needed",
     "microk8s": "Its kubelet has another folder",
-    "openshift": "CRI-O and SELinux: SecurityContextConstraints for the agents, and no ids of users of our own."
-    " Driver and runtime come from NVIDIA's GPU Operator, whose device plugin must be off",
+    "openshift": "CRI-O and SELinux: SecurityContextConstraints for the agents, and no ids of our own. Driver"
+    " and runtime come from NVIDIA's GPU Operator, whose device plugin must be off",
     "talos": "Its namespaces enforce Pod Security `baseline`: label ours `privileged`, as Helm says after the"
     " installation",
     "gke": "The driver is where Google's installer puts it. Google's device plugin must go from the nodes",
