@@ -39,8 +39,8 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 REJECTED_SECONDS: Final = (0.02, 0.05, 0.1, 0.2)
-"""Pauses after which the API server is asked again, if several pods may be meant. Kubelets before 1.34 list those
-that they have rejected, too, and write that into their status at once."""
+"""Pauses after which the API server is asked again, if several pods may be meant. Kubelets before 1.34 list
+those that they have rejected, too, and write that into their status at once."""
 MOST_SERVED: Final = 1000
 """Number of pods with devices to remember: many times the number that a node gets in two minutes."""
 
