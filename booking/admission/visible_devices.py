@@ -13,11 +13,10 @@ import msgspec
 from booking.admission.admission_review import Request
 from booking.admission.metrics import Metrics
 from booking.admission.patch import patch
-from booking.admission.pod_reader import Json, asks_for_gpus, read
+from booking.admission.pod_reader import BadPodError, Json, asks_for_gpus, read
 from booking.admission.review import Outcome
 from booking.admission.webhook import (
     JSON,
-    BadPodError,
     BadRequestError,
     Reply,
     admission_review_in,
