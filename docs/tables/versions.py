@@ -4,9 +4,10 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from cluster import names
 from docs.tables.markdown import ROOT, code, table
 
-PRESETS: Final = ROOT / "charts" / "gpu-booking" / "files" / "distributions.yaml"
+PRESETS: Final = ROOT / "charts" / names.PRODUCT / "files" / "distributions.yaml"
 
 
 class Version(NamedTuple):

@@ -109,8 +109,8 @@ def test_on_openshift_ids_are_the_clusters_and_its_constraints_give_the_agents_w
     (constraints,) = (d for d in documents if d["kind"] == "SecurityContextConstraints")
     assert constraints["users"] == [f"system:serviceaccount:{names.NAMESPACE}:{names.NODE_AGENT}"]
     spec = agent(documents)
-    asked = spec["containers"][0]["securityContext"]
-    assert asked["seLinuxOptions"] == {"type": "spc_t"}
+    context = spec["containers"][0]["securityContext"]
+    assert context["seLinuxOptions"] == {"type": "spc_t"}
     assert constraints["allowHostPID"] is spec["hostPID"] is True
     assert constraints["allowHostDirVolumePlugin"]
     assert not constraints["allowPrivilegedContainer"]

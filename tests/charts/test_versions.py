@@ -45,7 +45,7 @@ def test_what_the_api_server_cannot_write_the_webhook_does(program: Path, tmp_pa
 @pytest.mark.parametrize("version", MINORS)
 def test_the_scheduler_is_of_the_clusters_own_version(program: Path, tmp_path: Path, version: str) -> None:
     text = chart.render(program, tmp_path, served=(), kubernetes=version)
-    assert f"registry.k8s.io/kube-scheduler:{version}\n" in text
+    assert f"/kube-scheduler:{version}\n" in text
 
 
 @pytest.mark.parametrize("tag", ["v1.35.0", "1.36.2", "v2.0.0"])

@@ -121,7 +121,7 @@ def test_node_ports_answer_on_every_node(tmp_path: Path) -> None:
     assert json.loads(proxy.configuration(plan(tmp_path)))["nodePortAddresses"] == [str(Addresses(2).network)]
 
 
-def test_who_passes_for_an_older_version_is_told_so_and_its_kubelets_lack_what_that_version_lacks(
+def test_what_passes_for_an_older_version_has_the_argument_and_its_kubelets_lack_what_that_version_lacks(
     tmp_path: Path,
 ) -> None:
     nodes = (NodeSpec(name="node-a"), NodeSpec(name="node-b", kubernetes="1.34"))

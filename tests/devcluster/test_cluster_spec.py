@@ -68,7 +68,7 @@ def test_an_attached_client_reads_the_same_specification() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ({"kubernetes": "1.29"}, "There is no Kubernetes 1.29 here"),
         ({"nodes": (NodeSpec(name="a", kubernetes="1.12"),)}, "There is no Kubernetes 1.12 here"),
@@ -76,6 +76,8 @@ def test_an_attached_client_reads_the_same_specification() -> None:
         ({"emulates": "1.35", "kubernetes": "1.30"}, "name one of both"),
     ],
 )
-def test_a_version_that_is_not_there_is_refused_with_those_that_are(spec: dict[str, Any], said: str) -> None:
-    with pytest.raises(ClusterError, match=said):
+def test_a_version_that_is_not_there_is_refused_with_those_that_are(
+    spec: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ClusterError, match=message):
         checked(ClusterSpec(**spec))

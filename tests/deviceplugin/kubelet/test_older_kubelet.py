@@ -295,12 +295,12 @@ def test_a_pod_whose_only_rival_was_rejected_waits_until_the_api_server_says_so(
     node.kubelet.reject(rejected)
     before = node.lists()
 
-    def told_late() -> None:
+    def reported_late() -> None:
         eventually(lambda: node.lists() > before)
         failed = {"status": {"phase": "Failed"}}
         node.kube.patch(PODS, rejected.name, failed, namespace="default", subresource="status")
 
-    late = threading.Thread(target=told_late)
+    late = threading.Thread(target=reported_late)
     late.start()
     assert node.kubelet.admit(equal)
     late.join()
