@@ -16,6 +16,8 @@ DRAWS ?=
 JUDGED := $(PYTEST) -q $(DRAWS) --durations=10 --durations-min=1 --ignore=tests/long --ignore=tests/gpu
 PARALLEL := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 LOCK := $(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11
+# `make run` and `make cluster` take an older Kubernetes: KUBERNETES=1.30 builds it first, EMULATES=1.35 builds nothing.
+OF_VERSION := $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(EMULATES),--emulates $(EMULATES))
 # Commands that start clusters end with make, even if make alone is killed and cannot stop them any more.
 WITH_MAKE := setpriv --pdeathsig TERM --
 # Byte code is written, because hundreds of processes of one run import the same modules.
@@ -30,10 +32,10 @@ demo: $(DEMO)/.ready ## Show the whole product in a browser, without a cluster (
 	@$(DEMO)/bin/python -m demo $(if $(PORT),--port $(PORT)) $(ARGS)
 
 run: binaries ## Install the product on a Kubernetes with simulated GPUs and play the story (ONCE=1: stop after it)
-	@$(WITH_MAKE) $(BIN)/python -m devcluster.demo $(if $(ONCE),--once) $(if $(PROCESSES),--processes)
+	@$(WITH_MAKE) $(BIN)/python -m devcluster.demo $(if $(ONCE),--once) $(if $(PROCESSES),--processes) $(OF_VERSION)
 
 cluster: binaries ## Start the development cluster with our parts as processes of the host (NAME=default)
-	@$(BIN)/python -m devcluster up $(if $(NAME),--name $(NAME)) --parts
+	@$(BIN)/python -m devcluster up $(if $(NAME),--name $(NAME)) --parts $(OF_VERSION)
 
 cluster-down: $(READY) ## Stop the development cluster and leave nothing behind (NAME=default; ALL=1: all clusters of this machine)
 	@$(BIN)/python -m devcluster down $(if $(ALL),--all,$(if $(NAME),--name $(NAME)))

@@ -21,6 +21,7 @@ from booking.admission.metrics import Metrics
 from booking.admission.owner import Creators
 from booking.admission.review import Review
 from booking.admission.sharing_dialects.translation import Sharing
+from booking.admission.visible_devices import VisibleDevices
 from booking.admission.webhook import Webhook
 from booking.admission.webhook_installer import WebhookInstaller
 from booking.eviction.victims import LEAST_LOST_WORK
@@ -140,7 +141,7 @@ def _serve_webhook(base: Base) -> tuple[dict[str, Check], dict[str, Check]]:
     metrics = Metrics(base.registry)
     admit = admission(base, metrics)
     webhook = TlsServer(
-        Endpoint(admit, clock, metrics, admit_last=admit.last),
+        Endpoint(admit, clock, metrics, admit_last=admit.last, hide=VisibleDevices(metrics)),
         clock,
         host=settings.webhook_host,
         port=settings.webhook_port,

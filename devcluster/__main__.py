@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from devcluster import cluster as clusters
-from devcluster import machine
+from devcluster import machine, versions
 from devcluster.binaries import BuildError
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
@@ -42,8 +42,16 @@ def main() -> None:
 @click.option("--nodes", default=2, show_default=True, help="How many nodes.")
 @click.option("--gpus/--no-gpus", default=True, help="Four simulated GPUs per node, or none.")
 @click.option("--parts/--no-parts", default=False, help="Deploy GPU Booking in it, too.")
+@click.option(
+    "--kubernetes", default="", help="Its minor version, such as 1.30; built first. Default: the newest."
+)
+@click.option(
+    "--emulates", default="", help="An older minor version that the newest passes for, such as 1.35."
+)
 @click.option("--replace", is_flag=True, help="Stop a cluster of this name first, if one runs.")
-def up(name: str, nodes: int, *, gpus: bool, parts: bool, replace: bool) -> None:
+def up(
+    name: str, nodes: int, *, gpus: bool, parts: bool, kubernetes: str, emulates: str, replace: bool
+) -> None:
     """Start a cluster and say how to reach it."""
     if not replace and clusters.runs(name):
         click.echo(f"cluster {name} runs already")
@@ -56,6 +64,8 @@ def up(name: str, nodes: int, *, gpus: bool, parts: bool, replace: bool) -> None
                 NodeSpec(name=f"node-{_letter(index)}", gpus=default_gpus(index) if gpus else ())
                 for index in range(nodes)
             ),
+            kubernetes=versions.named(kubernetes),
+            emulates=versions.named(emulates),
         )
         cluster = Cluster.start(spec, report=click.echo)
         if parts:

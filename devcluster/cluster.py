@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import msgspec
 
-from devcluster import cleanup, kubeconfig, limits, network, requirements
+from devcluster import cleanup, kubeconfig, limits, network, requirements, versions
 from devcluster.addresses import Addresses
 from devcluster.boot import Boot, Report
 from devcluster.cgroups import CgroupTree
@@ -76,7 +76,7 @@ class Cluster:
         where = paths_of(checked_spec.name, root)
         requirements.check()
         limits.ensure(report)
-        programs, images = requirements.programs(), requirements.images()
+        programs, images = requirements.programs(checked_spec), requirements.images()
         watch = Stopwatch()
         lockfile, owner = Lockfile(where), OwnerPipe()
         tree = CgroupTree()
@@ -172,6 +172,11 @@ class Cluster:
         return tuple(node.name for node in self._plan.nodes)
 
     @property
+    def emulation(self) -> list[str]:
+        """Arguments that every kube-scheduler of it needs, if the cluster emulates a version."""
+        return versions.emulation(self._plan.spec.emulates)
+
+    @property
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig, at a path that stays the same from start to start."""
         return self._plan.paths.kubeconfig
@@ -236,7 +241,7 @@ class Cluster:
 
     def kubectl_command(self, *words: str) -> tuple[list[str], dict[str, str]]:
         """The command line and the environment of kubectl as the administrator."""
-        argv = [*self._plan.kubernetes("kubectl"), f"--kubeconfig={self._plan.paths.administrator}", *words]
+        argv = [str(self.program("kubectl")), f"--kubeconfig={self._plan.paths.administrator}", *words]
         # The default folder for its cache is in the user's home and would outlive the cluster.
         return argv, {**_inherited(), "KUBECACHEDIR": str(self.state / "kubectl-cache")}
 

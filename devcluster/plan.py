@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from devcluster import versions
 from devcluster.addresses import Addresses
 from devcluster.paths import Paths
 from devcluster.pki import Pki
@@ -48,6 +49,11 @@ class Plan:
     def kubernetes(self, command: str) -> list[str]:
         """The beginning of the command line of one of Kubernetes' commands."""
         return [str(self.programs.path("kubebox")), command]
+
+    def kubelet(self, node: NodeSpec) -> list[str]:
+        """The beginning of the command line of a node's kubelet."""
+        own = versions.program(node.kubernetes) if node.kubernetes else "kubebox"
+        return [str(self.programs.path(own)), "kubelet"]
 
     def configuration(self, name: str) -> Path:
         """The path of a configuration file of the control plane."""

@@ -5,12 +5,14 @@ import sys
 from pathlib import Path
 
 from cluster.process.clock import SystemClock
-from devcluster import binaries
+from devcluster import binaries, versions
 from devcluster import images as image_archives
+from devcluster.binaries.pins import OLDER
 from devcluster.commands import missing
 from devcluster.errors import ClusterError
 from devcluster.paths import CHECKOUT, PRIVATE_TO_NODES
 from devcluster.plan import Programs
+from devcluster.spec import ClusterSpec
 
 
 def check() -> None:
@@ -32,11 +34,17 @@ def check_user() -> None:
         raise ClusterError("A cluster needs root: it makes namespaces, mounts and control groups. Try sudo.")
 
 
-def programs() -> Programs:
-    """The cluster's binaries, built first if they are missing."""
-    built = binaries.ensure(binaries.ProgressLine(sys.stderr, SystemClock()))
+def programs(spec: ClusterSpec) -> Programs:
+    """The cluster's binaries, built first if they are missing; kubectl is always the newest."""
+    report = binaries.ProgressLine(sys.stderr, SystemClock())
+    built = binaries.ensure(report)
     _visible_on_nodes("The folder of the binaries", built.root)
-    return Programs({name: str(built.path(name)) for name in binaries.NAMES})
+    paths = {name: str(built.path(name)) for name in binaries.NAMES}
+    for minor in sorted({spec.kubernetes, *(node.kubernetes for node in spec.nodes)} - {""}):
+        paths[versions.program(minor)] = str(binaries.ensure_tool(OLDER[minor], report) / "kubebox")
+    if spec.kubernetes:
+        paths["kubebox"] = paths[versions.program(spec.kubernetes)]
+    return Programs(paths)
 
 
 def images() -> tuple[Path, ...]:

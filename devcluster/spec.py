@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from devcluster import versions
 from devcluster.addresses import NODES_AT_MOST
 from devcluster.errors import ClusterError
 from devcluster.fakenvml import GpuSpec, default_gpus
@@ -21,12 +22,14 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One node: its name, its simulated GPUs, and labels that its kubelet sets.
 
     real: whether it has this machine's driver and all its GPUs in place of simulated ones.
+    kubernetes: minor version of its kubelet, such as 1.34; empty: that of the cluster.
     """
 
     name: str
     gpus: tuple[GpuSpec, ...] = ()
     real: bool = False
     labels: Mapping[str, str] = {}
+    kubernetes: str = ""
 
 
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +40,9 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
         kubeconfig; empty for the default profile.
     apiserver_arguments: further command line arguments of kube-apiserver.
     kubelet: fields that override those of every kubelet's KubeletConfiguration.
+    kubernetes: minor version of all of Kubernetes, such as 1.30, which is built first; empty: the newest.
+    emulates: minor version that the newest Kubernetes is to pass for, such as 1.35: nothing is built. Its
+        kubelets, which cannot do that, get the gates of that version that matter to us.
     """
 
     name: str = DEFAULT_NAME
@@ -47,6 +53,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: Mapping[str, Any] = {}
     apiserver_arguments: tuple[str, ...] = ()
     kubelet: Mapping[str, Any] = {}
+    kubernetes: str = ""
+    emulates: str = ""
 
 
 def checked_name(name: str) -> str:
@@ -67,6 +75,7 @@ def checked(spec: ClusterSpec) -> ClusterSpec:
         raise ClusterError(f"A cluster has 1 to {NODES_AT_MOST} nodes; {len(names)} were asked for.")
     if len(set(names)) != len(names):
         raise ClusterError(f"Every node needs a name of its own; these were given: {', '.join(names)}.")
+    versions.check(spec.kubernetes, spec.emulates, *(node.kubernetes for node in spec.nodes))
     for node in spec.nodes:
         if not _LABEL.fullmatch(node.name) or node.name in _RESERVED_NODES | set(CONTROL_PLANE):
             raise ClusterError(

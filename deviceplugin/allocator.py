@@ -5,6 +5,7 @@ the pod permanently. So this module uses no NVML, no lock that a thread in the d
 server (unless the kubelet's Pods API does not answer), and every failure in it still ends in an answer.
 """
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -39,6 +40,9 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
+REJECTED_SECONDS: Final = (0.02, 0.05, 0.1, 0.2)
+"""Pauses after which the API server is asked again, if several pods may be meant. Kubelets before 1.34 list
+those that they have rejected, too, and write that into their status at once."""
 MOST_SERVED: Final = 1000
 """Number of pods with devices to remember: many times the number that a node gets in two minutes."""
 
@@ -145,6 +149,14 @@ class Allocator:
         decision = choose(request, self._state(request))
         if not decision.has_candidate and self._sources.pods.caught_up():
             decision = choose(request, self._state(request))
+        for seconds in REJECTED_SECONDS:
+            if decision.verdict is not Verdict.AMBIGUOUS or not self._sources.pods.caught_up():
+                break
+            decision = choose(request, self._state(request))
+            if decision.verdict is Verdict.AMBIGUOUS:
+                self._clock.wait(threading.Event(), seconds)
+        if decision.pod is not None:
+            self._sources.pods.admitted(decision.pod.metadata.uid)
         if busy := decision.busy:
             self._metrics.busy_available.inc(len(busy))
             log.warning("the kubelet offers devices that other running pods hold", devices=sorted(busy))
@@ -162,6 +174,7 @@ class Allocator:
             self._without_replaced(seen, holdings),
             remembered=seen.remembered,
             from_watch=seen.from_watch,
+            settled=seen.settled,
             pick=partial(self._sources.pick, now.by_uuid),
             other_resources=now.other_resources(self._sources.resource),
         )

@@ -25,6 +25,7 @@ from docs.tables.reasons import events_table, problems_table, rules_table
 from docs.tables.rejections import rejections_table
 from docs.tables.rooms import rooms_diagram
 from docs.tables.settings import settings_table
+from docs.tables.versions import distributions_table, versions_table
 
 DOCUMENTS: Final = tuple(
     ROOT / name
@@ -40,6 +41,7 @@ DOCUMENTS: Final = tuple(
         "docs/rules.md",
         "docs/cli.md",
         "docs/device-plugin.md",
+        "docs/versions.md",
         "docs/adr/README.md",
     )
 )
@@ -106,6 +108,8 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "rooms": rooms_diagram,
     "life": life_diagram,
     "steps": steps_table,
+    "versions": versions_table,
+    "distributions": distributions_table,
 }
 """Name in a marker -> its table."""
 

@@ -35,6 +35,8 @@ class Request(Partial, frozen=True):
     """Empty if the API server generates the name (``generateName``)."""
     object: msgspec.Raw = msgspec.Raw(b"null")
     """The object as it would be stored; null for a deletion."""
+    old_object: msgspec.Raw = msgspec.Raw(b"null")
+    """The object as it is stored; null for a creation."""
     dry_run: bool = False
 
     @property

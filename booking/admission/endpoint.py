@@ -1,4 +1,4 @@
-"""HTTP around the webhook, as an ASGI app: two paths, with limits on the size and duration of a request body.
+"""HTTP around the webhook, an ASGI app: three paths, with limits on the size and duration of a request body.
 
 Every malformed request is answered with a message; ``webhook`` decides the answer to a well-formed one.
 """
@@ -16,6 +16,8 @@ PATH: Final = "/admit"
 """Where the API server asks first, before other people's webhooks."""
 LAST_PATH: Final = "/admit/last"
 """Where it asks last, about a pod that others have changed since."""
+HIDING_PATH: Final = "/admit/visible-devices"
+"""Where it asks about pods without a GPU that are to see none, if it cannot write that itself."""
 LONGEST_BODY_BYTES: Final = 8 * 2**20
 """The API server stores objects of at most 1.5 MiB; a review carries one or two."""
 LONGEST_BODY_SECONDS: Final = 5.0
@@ -49,6 +51,7 @@ class Endpoint:
         metrics: Metrics,
         *,
         admit_last: Callable[[bytes], Reply] | None = None,
+        hide: Callable[[bytes], Reply] | None = None,
         longest_body: int = LONGEST_BODY_BYTES,
         body_seconds: float = LONGEST_BODY_SECONDS,
     ) -> None:
@@ -59,10 +62,12 @@ class Endpoint:
             clock: measures the answers.
             metrics: counts them.
             admit_last: answers what is posted to ``LAST_PATH``; None: nothing is there.
+            hide: the same for ``HIDING_PATH``.
             longest_body: bytes.
             body_seconds: how long a client may take to send it.
         """
-        self._answers = {PATH: admit} | ({LAST_PATH: admit_last} if admit_last else {})
+        answers = {PATH: admit, LAST_PATH: admit_last, HIDING_PATH: hide}
+        self._answers = {path: each for path, each in answers.items() if each}
         self._clock = clock
         self._metrics = metrics
         self._longest_body = longest_body

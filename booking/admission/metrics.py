@@ -14,8 +14,9 @@ class Metrics:
         self.requests = Counter(
             "admission_requests_total",
             "Requests of the API server, by outcome: booked, opportunistic, stripped (of its GPU),"
-            " gpu-removed (by another webhook), cleaned (of reserved keys, or of GPUs by default), untouched,"
-            " refused (a share that cannot be granted); malformed requests by HTTP status.",
+            " gpu-removed (by another webhook), cleaned (of reserved keys, or of GPUs by default),"
+            " hidden (GPUs, from a pod without one), untouched, refused (a share that cannot be granted);"
+            " malformed requests by HTTP status.",
             ("outcome",),
             namespace=NAMESPACE,
             registry=registry,

@@ -41,7 +41,9 @@ from cluster.decide.identity import UsersOf
 from cluster.objects.cover_annotations import instant_in
 from cluster.objects.pods import Pod
 
-Kind = Literal["booked", "opportunistic", "stripped", "gpu-removed", "cleaned", "untouched", "refused"]
+Kind = Literal[
+    "booked", "opportunistic", "stripped", "gpu-removed", "cleaned", "hidden", "untouched", "refused"
+]
 Unbooked = Literal["queue", "strip"]
 """What happens to a pod without a booking for which no GPU is free: it waits, or starts without a GPU."""
 

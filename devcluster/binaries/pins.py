@@ -9,7 +9,7 @@ import hashlib
 import platform
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devcluster.binaries.errors import BuildError
@@ -54,6 +54,17 @@ class Tool:
         return (*(ours for _, ours in self.outputs), *self.links)
 
 
+# Without the version packages kubectl and the nodes call themselves v0.0.0.
+NEWEST = Tool(
+    name="kubernetes",
+    module="k8s.io/kubernetes",
+    outputs=(("kubernetes", "kubebox"),),
+    packages=".",
+    links=KUBERNETES_PROGRAMS,
+    version_packages=("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
+    seconds=397.0,
+)
+
 TOOLS = (
     Tool(name="etcd", module="go.etcd.io/etcd/server/v3", outputs=(("server", "etcd"),), seconds=46.0),
     # Without the seccomp tag runc starts only privileged pods; the tag needs cgo and libseccomp.
@@ -89,19 +100,13 @@ TOOLS = (
         version_variables=("helm.sh/helm/v4/internal/version.version",),
         seconds=110.0,
     ),
-    # Without the version packages kubectl and the nodes call themselves v0.0.0.
-    Tool(
-        name="kubernetes",
-        module="k8s.io/kubernetes",
-        outputs=(("kubernetes", "kubebox"),),
-        packages=".",
-        links=KUBERNETES_PROGRAMS,
-        version_packages=("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
-        seconds=397.0,
-    ),
+    NEWEST,
 )
 """In the order of building: the short ones first, so that a missing header shows within a minute."""
 
+OLDER = {minor: replace(NEWEST, name=f"kubernetes-{minor}") for minor in ("1.30", "1.34")}
+"""Older Kubernetes, by minor version: a cluster that asks for one builds it, once. Each is a release all of
+whose staging modules can be fetched."""
 KWOK = Tool(name="kwok", module="sigs.k8s.io/kwok", outputs=(("kwok", "kwok"),))
 """Simulates the kubelets of many nodes. No cluster needs it: tests that do ask for it separately."""
 KIND = Tool(name="kind", module="sigs.k8s.io/kind", outputs=(("kind", "kind"),))

@@ -1,5 +1,6 @@
 """kube-apiserver: RBAC and node restriction as in a real cluster, with static tokens."""
 
+from devcluster import versions
 from devcluster.components import etcd
 from devcluster.plan import API_PORT, Plan
 
@@ -26,5 +27,7 @@ def command(plan: Plan) -> list[str]:
         "--allow-privileged=true",
         "--kubelet-preferred-address-types=InternalIP",
         "--profiling=false",
+        *versions.emulation(plan.spec.emulates),
+        *(f"--feature-gates={gate}=true" for gate in versions.server_gates(plan.spec.kubernetes)),
         *plan.spec.apiserver_arguments,
     ]

@@ -1,5 +1,6 @@
 """kube-controller-manager: one replica, noticing a dead kubelet after 16 seconds."""
 
+from devcluster import versions
 from devcluster.components.kubelet import LEASE_SECONDS
 from devcluster.plan import Plan
 
@@ -21,4 +22,5 @@ def command(plan: Plan) -> list[str]:
         f"--node-monitor-grace-period={LEASE_SECONDS}s",
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
+        *versions.emulation(plan.spec.emulates),
     ]

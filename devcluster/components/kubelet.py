@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from devcluster import versions
 from devcluster.components.containerd import SOCKET
 from devcluster.plan import NodePlan
 
@@ -15,7 +16,7 @@ def command(node: NodePlan) -> list[str]:
     """The command line of kubelet."""
     labels = ",".join(f"{key}={value}" for key, value in sorted(node.spec.labels.items()))
     return [
-        *node.cluster.kubernetes("kubelet"),
+        *node.cluster.kubelet(node.spec),
         f"--config={node.folder / 'kubelet.json'}",
         f"--kubeconfig={node.kubeconfig}",
         f"--root-dir={ROOT}",
@@ -51,10 +52,16 @@ def configuration(node: NodePlan) -> str:
             "maxPods": 110,
             **_resources(node),
             **_pace(),
+            **_gates(node),
             **node.cluster.spec.kubelet,
         },
         indent=2,
     )
+
+
+def _gates(node: NodePlan) -> dict[str, Any]:
+    gates = {} if node.spec.kubernetes else versions.kubelet_gates(node.cluster.spec.emulates)
+    return {"featureGates": gates} if gates else {}
 
 
 def _resources(node: NodePlan) -> dict[str, Any]:

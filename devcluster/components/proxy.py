@@ -2,6 +2,7 @@
 
 import json
 
+from devcluster import versions
 from devcluster.plan import Plan
 
 NAME = "kube-proxy"
@@ -19,6 +20,7 @@ def configuration(plan: Plan) -> str:
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
             "kind": "KubeProxyConfiguration",
             "mode": "nftables",
+            "featureGates": versions.proxy_gates(plan.spec.kubernetes),
             "clientConnection": {"kubeconfig": str(plan.configuration(f"{NAME}.kubeconfig"))},
             "clusterCIDR": str(plan.addresses.network),
             "hostnameOverride": plan.nodes[0].name,

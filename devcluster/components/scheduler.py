@@ -2,6 +2,7 @@
 
 import json
 
+from devcluster import versions
 from devcluster.plan import Plan
 
 NAME = "kube-scheduler"
@@ -17,6 +18,7 @@ def command(plan: Plan) -> list[str]:
         f"--config={plan.configuration(f'{NAME}.json')}",
         "--bind-address=127.0.0.1",
         f"--cert-dir={plan.configuration(NAME)}",
+        *versions.emulation(plan.spec.emulates),
     ]
 
 

@@ -8,6 +8,7 @@ import click
 import structlog
 
 from cluster import names
+from devcluster import versions
 from devcluster.binaries import BuildError
 from devcluster.cluster import Cluster
 from devcluster.demo import page
@@ -32,7 +33,15 @@ _PATIENCE = 180.0
 @click.option(
     "--processes", is_flag=True, help="Start our parts as processes of the host, without images: faster."
 )
-def main(name: str, *, once: bool, processes: bool) -> None:
+@click.option(
+    "--kubernetes",
+    default="",
+    help="Minor version of Kubernetes, such as 1.30; built first. Default: the newest.",
+)
+@click.option(
+    "--emulates", default="", help="An older minor version that the newest passes for, such as 1.35."
+)
+def main(name: str, *, once: bool, processes: bool, kubernetes: str, emulates: str) -> None:
     """Play the story on a real Kubernetes with simulated GPUs."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     signal.signal(signal.SIGTERM, _interrupt)
@@ -40,9 +49,10 @@ def main(name: str, *, once: bool, processes: bool) -> None:
     nodes = tuple(NodeSpec(name=node, gpus=default_gpus(index)) for index, node in enumerate(NODE_NAMES))
     try:
         reporter.chapter("A real Kubernetes starts, with two nodes of four simulated GPUs.")
-        with Cluster.start(
-            ClusterSpec(name=name, nodes=nodes), report=lambda line: reporter.say("cluster", line)
-        ) as cluster:
+        spec = ClusterSpec(
+            name=name, nodes=nodes, kubernetes=versions.named(kubernetes), emulates=versions.named(emulates)
+        )
+        with Cluster.start(spec, report=lambda line: reporter.say("cluster", line)) as cluster:
             parts: Deployed = Parts(cluster) if processes else Installed(cluster)
             try:
                 play(cluster, reporter, parts=parts, patience=_PATIENCE)

@@ -192,6 +192,7 @@ class Parts:
             folder=self.folder,
             number=number,
             elects=self._elects,
+            arguments=self._cluster.emulation,
         )
         return answering, self._start(part)
 

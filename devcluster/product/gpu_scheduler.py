@@ -1,6 +1,7 @@
 """The stock kube-scheduler of the profile `gpu-booking`, next to the extender that it calls."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,15 @@ ACCOUNT: Final = names.SCHEDULER_ACCOUNT
 _PORT = 10459
 
 
-def part(*, kubebox: Path, kubeconfig: Path, folder: Path, number: int = 0, elects: bool = True) -> Part:
+def part(
+    *,
+    kubebox: Path,
+    kubeconfig: Path,
+    folder: Path,
+    number: int = 0,
+    elects: bool = True,
+    arguments: Sequence[str] = (),
+) -> Part:
     """How the scheduler is started; writes its configuration.
 
     If it elects a leader it ends when it cannot renew its Lease; in the chart the kubelet restarts it.
@@ -24,6 +33,7 @@ def part(*, kubebox: Path, kubeconfig: Path, folder: Path, number: int = 0, elec
         folder: for its files.
         number: 0 for the first, 1 for the next ...; each asks the extender of its number.
         elects: whether it schedules only while it holds the Lease.
+        arguments: further ones of its command line.
     """
     here = extender.scheduler(number)
     profile = scheduler_profile.configuration(
@@ -40,5 +50,6 @@ def part(*, kubebox: Path, kubeconfig: Path, folder: Path, number: int = 0, elec
         f"--secure-port={_PORT + number}",
         "--bind-address=127.0.0.1",
         f"--cert-dir={folder / here}",
+        *arguments,
     ]
     return Part(name=here, program=command, environment=None, probes=None)

@@ -131,7 +131,10 @@ class Installed:
         needed = {
             "image": {"pullPolicy": _NEVER},
             "identityRules": json.loads(IDENTITY_RULES),
-            "scheduler": {"image": {"repository": repository, "tag": tag, "pullPolicy": _NEVER}},
+            "scheduler": {
+                "image": {"repository": repository, "tag": tag, "pullPolicy": _NEVER},
+                "extraArgs": self._cluster.emulation,
+            },
             "server": {"settings": self._server, "url": self._url},
             "nodeAgent": self._simulated(),
         }

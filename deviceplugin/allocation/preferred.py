@@ -93,6 +93,9 @@ class NodeState:
     """The pods come from our own watch, or from the API server. The pod that is being admitted is among them,
     but no pod is refused because another one seems to be alive."""
 
+    settled: frozenset[str] = frozenset()
+    """Uids of pods that are certainly not being admitted: they were before, and may have been rejected."""
+
     pick: Pick = in_order
     """Chooses without an assignment: by links between whole GPUs, by packing of MIG devices."""
     other_resources: frozenset[str] = frozenset()
@@ -192,7 +195,11 @@ def candidates(request: AllocationRequest, state: NodeState) -> tuple[UnservedCo
     """
     if state.holdings is None:
         return _candidates_without_checkpoint(request, state)
-    waiting = [first for first, *_ in state.unserved if first.count == request.size]
+    waiting = [
+        first
+        for first, *_ in state.unserved
+        if first.count == request.size and first.uid not in state.settled
+    ]
     owners = state.holdings.holders(request.must_include)
     proven = [w for w in waiting if w.uid in owners]
     waiting = proven if proven or state.remembered else waiting

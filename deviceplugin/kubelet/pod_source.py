@@ -8,7 +8,7 @@ pods (``bound``) is used, with the kubelet's list of accepted names.
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from cluster.objects.pods import Pod
 from deviceplugin.kubelet.bound_pods import BoundPods, as_the_kubelet_knows_it
@@ -40,6 +40,7 @@ class StoredPodsError(Exception):
     """The pods of this node could not be listed from the API server."""
 
 
+_MOST_SETTLED: Final = 1000
 Names = frozenset[tuple[str, str]]
 """Namespace and name of each pod."""
 StoredPods = Callable[[], tuple[Pod, ...]]
@@ -60,6 +61,8 @@ class PodsSnapshot:
     """The errors of the sources that failed."""
     replaced: frozenset[str] = frozenset()
     """Uids of pods that are gone from the API server, and whose name a later pod has."""
+    settled: frozenset[str] = frozenset()
+    """Uids of pods whose admission is over: the kubelet knew them while it admitted others."""
 
 
 class PodSource:
@@ -77,6 +80,8 @@ class PodSource:
         self._accepted = accepted
         self._stored = stored
         self._bound = bound
+        self._listed: frozenset[str] = frozenset()
+        self._settled: dict[str, None] = {}
         self._last: tuple[Pod, ...] | None = None
         self._by_uid: Mapping[str, Pod] = {}
 
@@ -107,8 +112,19 @@ class PodSource:
             return self._bound_here(watched, why, str(error))
         return self._named(accepted, why) if watched is None else self._found(accepted, watched)
 
+    def admitted(self, uid: str) -> None:
+        """The last ``for_admission`` was for this pod: of all others in that list the admission is over.
+
+        The kubelet takes pods in one after the other, and each comes into its list when its turn comes.
+        Before Kubernetes 1.34 those that it has rejected stay in the list.
+        """
+        self._settled.pop(uid, None)
+        self._settled |= dict.fromkeys(self._listed - {uid})
+        for old in tuple(self._settled)[:-_MOST_SETTLED]:
+            del self._settled[old]
+
     def caught_up(self) -> bool:
-        """Refresh our own watch after no pod has matched. Returns whether there is one that may show more.
+        """Refresh our own watch after no pod, or several, have matched. Returns whether there is a watch.
 
         A new pod may have the name of an old one; then the accepted names do not show that it is missing.
         Whether this list had anything new does not matter: the watch itself may have got it meanwhile.
@@ -184,10 +200,11 @@ class PodSource:
                 pods = _with_names((*watched.gone, *watched.present), accepted)
                 return PodsSnapshot(pods, remembered=True, messages=(str(error),))
         known = (*watched.gone, *watched.present)
+        self._listed = _known_by_name(known, accepted)
         last = {_name(pod): pod.metadata.uid for pod in known}
         replaced = frozenset(pod.metadata.uid for pod in known if last[_name(pod)] != pod.metadata.uid)
         self._remember(_with_names(known, accepted))
-        return PodsSnapshot(self._last, replaced=replaced)
+        return PodsSnapshot(self._last, replaced=replaced, settled=frozenset(self._settled))
 
     def _of_watched(self, wanted: tuple[str, ...], watched: BoundPods) -> Mapping[str, Pod] | None:
         """As ``of``. A single pod may be one that is gone; of several, each must be known to exist or not."""
@@ -209,6 +226,16 @@ class PodSource:
 
 def _name(pod: Pod) -> tuple[str, str]:
     return (pod.metadata.namespace, pod.metadata.name)
+
+
+def _known_by_name(pods: Iterable[Pod], accepted: Names) -> frozenset[str]:
+    """Uids of the pods that these names mean; of a name that several pods have had, none."""
+    uids: dict[tuple[str, str], set[str]] = {}
+    for pod in pods:
+        uids.setdefault(_name(pod), set()).add(pod.metadata.uid)
+    return frozenset(
+        uid for name, found in uids.items() if name in accepted and len(found) == 1 for uid in found
+    )
 
 
 def _with_names(pods: Iterable[Pod], accepted: Names) -> tuple[Pod, ...]:

@@ -34,6 +34,7 @@ DOCUMENTS: Final = (
     "docs/sizing.md",
     "docs/testing.md",
     "docs/troubleshooting.md",
+    "docs/versions.md",
     "docs/vocabulary.md",
     *(name_of(page) for page in sorted(MANUAL.glob("*.md"))),
 )

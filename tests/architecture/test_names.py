@@ -261,6 +261,7 @@ def test_the_chart_gives_pods_the_classes_and_the_webhook_that_are_named() -> No
     webhooks = {names.WEBHOOK: names.WEBHOOK_ENTRY, names.LAST_WEBHOOK: names.LAST_WEBHOOK_ENTRY}
     for name, entry in webhooks.items():
         assert f'"name" "{name}" "entry" "{entry}"' in chart
+    assert f"name: {names.HIDING_WEBHOOK_ENTRY}\n" in chart
 
 
 def test_every_name_is_used() -> None:

@@ -7,6 +7,8 @@ import yaml
 from cluster import names
 from devcluster.paths import CHECKOUT
 
+DISTRIBUTIONS: Final = ("kubeadm", "k3s", "rke2", "microk8s", "openshift", "talos", "gke", "eks", "aks")
+
 MATRIX: Final[dict[str, dict[str, Any]]] = {
     "defaults": {},
     "claims": {"dra": {"enabled": True}},
@@ -52,6 +54,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "server": {"settings": {"requests_per_second": 50}, "nodeSelector": {"tier": "system"}},
         "networkPolicies": {"enabled": False},
     },
+    **{f"on {name}": {"distribution": name} for name in DISTRIBUTIONS},
     "kind": yaml.safe_load((CHECKOUT / "kind" / "values.yaml").read_text()),
     "a site's own": {
         "commonLabels": {"team": "platform"},

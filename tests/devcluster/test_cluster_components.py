@@ -14,7 +14,7 @@ from devcluster.plan import Plan, Programs
 from devcluster.spec import ClusterSpec, NodeSpec
 
 PROGRAMS = Programs(
-    {name: f"/programs/{name}" for name in ("kubebox", "runc", "bridge", "containerd", "ctr")}
+    {name: f"/programs/{name}" for name in ("kubebox", "kubebox-1.34", "runc", "bridge", "containerd", "ctr")}
 )
 
 
@@ -119,3 +119,16 @@ def test_arguments_of_the_caller_for_the_api_server_come_last(tmp_path: Path) ->
 
 def test_node_ports_answer_on_every_node(tmp_path: Path) -> None:
     assert json.loads(proxy.configuration(plan(tmp_path)))["nodePortAddresses"] == [str(Addresses(2).network)]
+
+
+def test_what_passes_for_an_older_version_has_the_argument_and_its_kubelets_lack_what_that_version_lacks(
+    tmp_path: Path,
+) -> None:
+    nodes = (NodeSpec(name="node-a"), NodeSpec(name="node-b", kubernetes="1.34"))
+    emulated = plan(tmp_path, emulates="1.35", nodes=nodes)
+    for program in (apiserver, controller_manager, scheduler):
+        assert "--emulated-version=kube=1.35" in program.command(emulated)
+    newest, older = emulated.nodes
+    assert json.loads(kubelet.configuration(newest))["featureGates"] == {"PodsAPI": False}
+    assert "featureGates" not in json.loads(kubelet.configuration(older))
+    assert kubelet.command(older)[0] == "/programs/kubebox-1.34"

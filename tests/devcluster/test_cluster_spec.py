@@ -1,5 +1,7 @@
 """What a cluster may be called and made of."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -63,3 +65,19 @@ def test_an_attached_client_reads_the_same_specification() -> None:
     )
 
     assert msgspec.json.decode(msgspec.json.encode(record), type=Record) == record
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"kubernetes": "1.29"}, "There is no Kubernetes 1.29 here"),
+        ({"nodes": (NodeSpec(name="a", kubernetes="1.12"),)}, "There is no Kubernetes 1.12 here"),
+        ({"emulates": "1.30"}, "cannot emulate 1.30"),
+        ({"emulates": "1.35", "kubernetes": "1.30"}, "name one of both"),
+    ],
+)
+def test_a_version_that_is_not_there_is_refused_with_those_that_are(
+    spec: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ClusterError, match=message):
+        checked(ClusterSpec(**spec))

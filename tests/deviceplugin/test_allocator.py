@@ -37,6 +37,9 @@ class Pods:
         self.reads += 1
         return PodsSnapshot(self.known)
 
+    def admitted(self, uid: str) -> None:
+        """Nothing is made of it here."""
+
     def caught_up(self) -> bool:
         """Whether the watch has brought any."""
         has_more, self.known, self.later = bool(self.later), self.known + self.later, ()

@@ -50,6 +50,9 @@ class Node:
         del in_flight
         return PodsSnapshot(self.pods, replaced=self.replaced)
 
+    def admitted(self, uid: str) -> None:
+        """There is no list."""
+
     def caught_up(self) -> bool:
         """There is no watch."""
         return False

@@ -17,7 +17,6 @@ from cluster.objects.pods import Pod, container_needs, is_terminal, is_terminati
 from devcluster import probe
 from devcluster.demo.pod_status import describe
 from devcluster.wait import poll
-from tests.e2e.recorded_devices import RECORDED_PODS
 from tests.laws.live import LiveWatch
 from tests.patience import PATIENCE
 
@@ -213,17 +212,8 @@ class Playground:
         return chosen
 
     def kubelet_says(self, name: str) -> dict[str, frozenset[str]]:
-        """Container -> devices that the kubelet recorded in the pod's status (app containers only)."""
-        pod = self.kube.get(RECORDED_PODS, name, namespace=self.namespace)
-        return {
-            status.name: frozenset(
-                device.resource_id
-                for resource in status.allocated_resources_status
-                for device in resource.resources
-            )
-            for status in pod.status.container_statuses
-            if status.allocated_resources_status
-        }
+        """Container -> devices that the kubelet recorded, by its checkpoint."""
+        return self.laws.recorded(self.pod(name).metadata.uid)
 
     def await_recorded(self, name: str, containers: set[str]) -> dict[str, frozenset[str]]:
         """Wait until the kubelet has recorded devices for all of these containers."""

@@ -48,6 +48,8 @@ class Design:
         mode: whose kube-scheduler asks the extender.
         server: environment of the booking server that differs from the usual one.
         controller: the same of the controller.
+        kubernetes: minor version of all of Kubernetes; the newest by default.
+        emulates: minor version that the newest is to pass for.
         kubelet: fields of every kubelet's configuration that differ from the usual ones.
         resources: whose devices no two pods may have.
         alongside: what runs as long as the parts do.
@@ -57,6 +59,8 @@ class Design:
     mode: Mode = "dedicated"
     server: Mapping[str, str] = field(default_factory=dict)
     controller: Mapping[str, str] = field(default_factory=dict)
+    kubernetes: str = ""
+    emulates: str = ""
     kubelet: Mapping[str, str] = field(default_factory=dict)
     resources: tuple[str, ...] = (names.GPU_RESOURCE,)
     alongside: Callable[[Cluster, Parts], AbstractContextManager[object]] = lambda _cluster, _parts: (
@@ -69,7 +73,13 @@ class _Started:
 
     def __init__(self, design: Design, stack: ExitStack) -> None:
         nodes = tuple(NodeSpec(name=name, gpus=default_gpus(index)) for index, name in enumerate(NODES))
-        spec = ClusterSpec(name=own(design.name), nodes=nodes, kubelet=design.kubelet)
+        spec = ClusterSpec(
+            name=own(design.name),
+            nodes=nodes,
+            kubelet=design.kubelet,
+            kubernetes=design.kubernetes,
+            emulates=design.emulates,
+        )
         self.cluster = stack.enter_context(Cluster.start(spec))
         self.parts = Parts(self.cluster)
         self.parts.deploy(mode=design.mode, server=design.server, controller=design.controller)

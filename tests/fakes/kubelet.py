@@ -128,6 +128,8 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
         self.streams_ended = 0
         self.has_pods_api = True
         """False: as before Kubernetes 1.37."""
+        self.lists_active_pods = True
+        """False: List names every pod that it knows, ended ones too, as before Kubernetes 1.34."""
         self.asks_for_preferences = True
         """False: as where devices aligned by NUMA are exactly enough."""
         self.damaged_checkpoint: str | None = None
@@ -280,6 +282,11 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
             pod.phase, pod.message = "Failed", str(error)
             return False
         return True
+
+    def reject(self, pod: FakePod) -> None:
+        """Refuse a pod before devices are asked for, as one with a forbidden sysctl."""
+        self.pods[pod.uid] = pod
+        pod.phase = "Failed"
 
     def admit_first_batch(self, pods: list[FakePod]) -> None:
         """Admit what was bound while the kubelet was down, then count as initialized."""
@@ -482,7 +489,7 @@ class _Resources(resources_api_grpc.PodResourcesListerServicer):
             pod_resources=[
                 resources_api.PodResources(name=pod.name, namespace=pod.namespace)
                 for pod in self._kubelet.pods.values()
-                if pod.phase not in TERMINAL
+                if pod.phase not in TERMINAL or not self._kubelet.lists_active_pods
             ]
         )
 

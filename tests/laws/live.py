@@ -70,7 +70,8 @@ class LiveWatch:
         self._clock = clock
         self._watcher = LawWatcher(clock, leeway=leeway, settles=settles)
         self._stream = Stream(self._watcher, clock)
-        self._checkpoints = Checkpoints(checkpoints, resources)
+        self._folders, self._resources = checkpoints, tuple(resources)
+        self._checkpoints = Checkpoints(checkpoints, self._resources)
         self._stop = threading.Event()
         self._followers = [
             Follower(kube, r, clock, self._stream, namespace=names.NAMESPACE if r is LEASES else None)
@@ -102,6 +103,16 @@ class LiveWatch:
     def watches(self) -> bool:
         """Whether it does."""
         return all(thread.is_alive() for thread in self._threads)
+
+    def recorded(self, uid: str) -> dict[str, frozenset[str]]:
+        """Container -> its devices, by the checkpoints that the kubelets have now.
+
+        Unlike what they write into a pod's status, it is the same with every version of Kubernetes.
+        """
+        found: dict[str, frozenset[str]] = {}
+        for _, devices in Checkpoints(self._folders, self._resources).changed():
+            found |= {name: ids for (pod, name), ids in devices.of_containers.items() if pod == uid}
+        return found
 
     def check(self) -> None:
         """Raise what was found so far.

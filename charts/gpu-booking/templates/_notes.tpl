@@ -200,6 +200,7 @@ its node agent has not reported yet{{ if .root.Release.IsInstall }}: it starts n
 {{- define "gpu-booking.notesObstructions" -}}
 {{- $namespace := lookup "v1" "Namespace" "" .Release.Namespace | default dict -}}
 {{- $level := get (($namespace.metadata | default dict).labels | default dict) "pod-security.kubernetes.io/enforce" -}}
+{{- if and $namespace (not $level) (eq (include "gpu-booking.distribution" .) "talos") }}{{ $level = "baseline" }}{{ end }}
 {{- if and .Values.nodeAgent.enabled (has $level (list "baseline" "restricted")) }}
 The namespace enforces Pod Security {{ $level }}, which the node agents cannot meet: they get no pods until
   kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=privileged --overwrite

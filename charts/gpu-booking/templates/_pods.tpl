@@ -77,17 +77,19 @@ spec:
 {{- define "gpu-booking.container" -}}
 image: {{ include "gpu-booking.image" . }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-securityContext: {{- include "gpu-booking.restricted" . | nindent 2 }}
+securityContext: {{- include "gpu-booking.restricted" .root | nindent 2 }}
 {{- end }}
 
-{{/* The securityContext of a container that needs no rights. */}}
+{{/* The securityContext of a container that needs no rights. Argument: the root context. */}}
 {{- define "gpu-booking.restricted" -}}
 allowPrivilegeEscalation: false
 capabilities: {drop: [ALL]}
 readOnlyRootFilesystem: true
 runAsNonRoot: true
+{{- if not (include "gpu-booking.idsOfCluster" .) }}
 runAsUser: 65532
 runAsGroup: 65532
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 

@@ -1,10 +1,17 @@
 """A pod's own ``NVIDIA_VISIBLE_DEVICES`` would override the node agent's: GPU pods do not keep it."""
 
+import base64
 from typing import Any
 
+import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
+from booking.admission.metrics import Metrics
+from booking.admission.patch import Operation
+from booking.admission.visible_devices import VisibleDevices
 from cluster import names
+from demo.simulation.json_patch import applied
 from tests.booking.admission.fake_cluster_view import a_pod, reviewed
 
 Json = dict[str, Any]
@@ -64,3 +71,59 @@ def test_a_pod_without_gpus_is_left_alone() -> None:
     pod = a_pod(gpus=0)
     pod["spec"]["containers"][0]["env"] = [ALL]
     assert reviewed(pod)[1].kind == "untouched"
+
+
+# --- pods without a GPU, in namespaces where they are to see none -----------------------------------
+
+
+def without_sight(pod: Json, *, old: Json | None = None) -> Json:
+    """The pod after the answer to a review of it; ``old``: it gets ephemeral containers."""
+    request = {
+        "uid": "1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "operation": "UPDATE" if old else "CREATE",
+        "subResource": "ephemeralcontainers" if old else "",
+        "userInfo": {"username": "alice"},
+        "object": pod,
+        "oldObject": old,
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    reply = VisibleDevices(Metrics(CollectorRegistry()))(msgspec.json.encode(review))
+    response = msgspec.json.decode(reply.body)["response"]
+    assert response["allowed"]
+    steps = msgspec.json.decode(base64.b64decode(response.get("patch") or b"W10="))
+    after: Json = applied(pod, msgspec.convert(steps, tuple[Operation, ...]))
+    return after
+
+
+@pytest.mark.parametrize("group", ["containers", "initContainers"])
+@pytest.mark.parametrize("variable", [ALL, VOID, None])
+def test_a_container_of_a_pod_without_a_gpu_sees_none(variable: Json | None, group: str) -> None:
+    pod = a_pod()
+    pod["spec"] = {"containers": [{"name": "main"}]}
+    pod["spec"][group] = [{"name": "main", "env": [variable, OTHER] if variable else [OTHER]}]
+    (after,) = without_sight(pod)["spec"][group]
+    assert after["env"] == ([VOID, OTHER] if variable else [OTHER, VOID])
+
+
+def test_what_comes_from_elsewhere_is_left_for_the_policy_to_refuse_and_none_is_as_good_as_void() -> None:
+    none = {**VOID, "value": "none"}
+    for variable in (FROM, none):
+        pod = a_pod()
+        pod["spec"] = {"containers": [{"name": "main", "env": [variable]}]}
+        assert without_sight(pod) == pod
+
+
+def test_a_pod_with_a_gpu_is_left_as_it_is() -> None:
+    pod = a_pod()
+    pod["spec"] = {"containers": [{"name": "main", **WITH_GPU}, {"name": "other"}]}
+    assert without_sight(pod) == pod
+
+
+def test_ephemeral_containers_see_none_and_those_that_exist_are_not_changed() -> None:
+    before = a_pod()
+    before["spec"] = {"containers": [{"name": "main", **WITH_GPU}], "ephemeralContainers": [{"name": "old"}]}
+    after = {**before, "spec": {**before["spec"], "ephemeralContainers": [{"name": "old"}, {"name": "new"}]}}
+    spec = without_sight(after, old=before)["spec"]
+    assert spec["ephemeralContainers"] == [{"name": "old"}, {"name": "new", "env": [VOID]}]
+    assert spec["containers"] == before["spec"]["containers"]

@@ -274,6 +274,52 @@ def test_a_second_holder_that_the_watch_does_not_know_is_read(quiet: OlderNode) 
     quiet.kube.down = False
 
 
+def test_a_rejected_pod_that_stays_in_the_kubelets_list_is_no_candidate_once_another_was_admitted(
+    node: OlderNode,
+) -> None:
+    """Before Kubernetes 1.34. The API server does not know yet that it was rejected."""
+    node.kubelet.lists_active_pods = False
+    rejected, other, equal = node.a_pod("GPU-1"), node.a_pod("GPU-2", "GPU-3"), node.a_pod("GPU-4")
+    node.in_step()
+    node.kubelet.reject(rejected)
+    for pod in (other, equal):
+        assert node.kubelet.admit(pod)
+        assert node.kubelet.devices_of(pod.uid) == set(json.loads(pod.annotations[names.ASSIGNED])["main"])
+    assert node.verdicts() == {"assigned": 2}
+
+
+def test_a_pod_whose_only_rival_was_rejected_waits_until_the_api_server_says_so(node: OlderNode) -> None:
+    node.kubelet.lists_active_pods = False
+    rejected, equal = node.a_pod("GPU-1"), node.a_pod("GPU-4")
+    node.in_step()
+    node.kubelet.reject(rejected)
+    before = node.lists()
+
+    def reported_late() -> None:
+        eventually(lambda: node.lists() > before)
+        failed = {"status": {"phase": "Failed"}}
+        node.kube.patch(PODS, rejected.name, failed, namespace="default", subresource="status")
+
+    late = threading.Thread(target=reported_late)
+    late.start()
+    assert node.kubelet.admit(equal)
+    late.join()
+    assert node.kubelet.devices_of(equal.uid) == {"GPU-4"}
+    assert node.verdicts() == {"assigned": 1}
+
+
+def test_a_rival_of_which_nothing_is_known_leaves_it_open_and_neither_gets_the_devices_of_the_other(
+    node: OlderNode,
+) -> None:
+    node.kubelet.lists_active_pods = False
+    rejected, equal = node.a_pod("GPU-1"), node.a_pod("GPU-4")
+    node.in_step()
+    node.kubelet.reject(rejected)
+    assert node.kubelet.admit(equal)
+    assert node.verdicts() == {"ambiguous": 1}
+    assert not node.kubelet.devices_of(equal.uid) & {"GPU-1", "GPU-4"}
+
+
 def test_the_first_pods_after_a_kubelet_start_are_identified(node: OlderNode) -> None:
     pods = [node.a_pod("GPU-3"), node.a_pod("GPU-1"), node.a_pod("GPU-0", "GPU-2")]
     node.in_step()

@@ -1,0 +1,85 @@
+"""What is played on every version: laws on kubelets, refused pods, and pods that see no GPU."""
+
+import json
+from contextlib import suppress
+
+from cluster import names
+from devcluster import probe
+from devcluster.errors import ClusterError
+from devcluster.product import Parts
+from tests.e2e.playground import HOSTNAME, Playground
+from tests.e2e.session import DESIGN
+from tests.e2e.test_laws_on_kubelets import (
+    test_l1_a_burst_of_sixteen_pods_fills_eight_devices_and_no_pod_fails,
+    test_l3_l4_two_booked_pods_at_once_take_one_victim_each_and_no_more,
+    test_l4_a_released_booking_ends_its_pods_and_leaves_later_ones_alone,
+    test_l7_forged_cover_annotations_are_overwritten_at_creation,
+)
+from tests.e2e.testbed import Design
+from tests.long.test_refused_pods import (
+    NODE,
+    test_a_pod_bound_by_hand_to_a_full_node_waits_and_runs_when_there_is_room,
+    test_after_a_reboot_with_a_late_agent_pods_come_back_and_run,
+    without_power,
+)
+
+__all__ = [
+    "test_a_pod_bound_by_hand_to_a_full_node_waits_and_runs_when_there_is_room",
+    "test_a_pod_without_a_gpu_sees_none_where_an_administrator_wants_that",
+    "test_after_a_reboot_with_a_late_agent_pods_come_back_and_run",
+    "test_l1_a_burst_of_sixteen_pods_fills_eight_devices_and_no_pod_fails",
+    "test_l3_l4_two_booked_pods_at_once_take_one_victim_each_and_no_more",
+    "test_l4_a_released_booking_ends_its_pods_and_leaves_later_ones_alone",
+    "test_l7_forged_cover_annotations_are_overwritten_at_creation",
+    "test_pods_that_come_right_after_one_that_the_kubelet_rejects_get_their_own_devices",
+    "without_power",
+]
+
+
+def on(name: str, *, kubernetes: str = "", emulates: str = "") -> Design:
+    """The usual testbed, on another version."""
+    usual = {key: getattr(DESIGN, key) for key in ("server", "controller", "resources")}
+    return Design(name=name, kubernetes=kubernetes, emulates=emulates, **usual)
+
+
+def ambiguous(parts: Parts) -> float:
+    """How many pods the agent of the node could not tell from others."""
+    samples = parts.ask(parts.agent(NODE), "/metrics")[1].splitlines()
+    wanted = 'agent_admissions_total{verdict="ambiguous"}'
+    return sum(float(line.rpartition(" ")[2]) for line in samples if wanted in line)
+
+
+def test_pods_that_come_right_after_one_that_the_kubelet_rejects_get_their_own_devices(
+    parts: Parts, playground: Playground
+) -> None:
+    """Kubelets before 1.34 go on listing it."""
+    forbidden = {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "65536"}]}}
+    here = {"nodeSelector": {HOSTNAME: NODE}, "restartPolicy": "Never"}
+    bodies = [probe.pod("rejected", [probe.container("main", gpus=1)], extra=here | forbidden)]
+    bodies += [probe.pod(f"equal-{n}", [probe.container("main", gpus=1)], extra=here) for n in range(3)]
+    before = ambiguous(parts)
+    playground.create_all(bodies)
+    playground.await_event("rejected", "forbidden sysctl")
+    playground.await_phase(["equal-0", "equal-1", "equal-2"])
+    for number in range(3):
+        playground.check_agreement(f"equal-{number}")
+    playground.check_law_1()
+    assert ambiguous(parts) == before
+
+
+def test_a_pod_without_a_gpu_sees_none_where_an_administrator_wants_that(playground: Playground) -> None:
+    label = f"{names.NO_VISIBLE_DEVICES}=true"
+    playground.kubectl("label", "namespace", playground.namespace, label)
+
+    where = ("--namespace", playground.namespace, "--dry-run=server", "--output=json", "--filename=-")
+    body = json.dumps(probe.pod("blind", [probe.container("main")]))
+
+    def env() -> object:
+        with suppress(ClusterError):  # the label is not known everywhere at once
+            return json.loads(playground.kubectl("create", *where, given=body))["spec"]["containers"][0].get(
+                "env"
+            )
+        return None
+
+    void = [{"name": names.VISIBLE_DEVICES_VARIABLE, "value": "void"}]
+    playground.await_that("the variable is written", lambda: env() == void or None)
