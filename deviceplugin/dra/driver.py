@@ -127,11 +127,11 @@ class ClaimDriver:
 
     def _offer(self) -> Offer:
         now = self._device_cache.now
-        sick = {
+        unhealthy = {
             device.uuid: device.reason or "It is unhealthy" for device in now.devices if not device.is_healthy
         }
         devices = {name: uuid for name, uuid in self._pool.devices().items() if uuid in now.nodes.of_device}
-        return Offer(driver=self._pool.driver, pool=self._pool.node, devices=devices, sick=sick)
+        return Offer(driver=self._pool.driver, pool=self._pool.node, devices=devices, unhealthy=unhealthy)
 
     def _is_prepared(self, uid: str) -> bool:
         return uid in self._file.read()

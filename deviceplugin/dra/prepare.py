@@ -29,7 +29,7 @@ class Offer:
     pool: str
     devices: Mapping[str, str]
     """Name -> UUID, of devices whose device nodes exist."""
-    sick: Mapping[str, str]
+    unhealthy: Mapping[str, str]
     """UUID -> why it is unhealthy, of those that a new pod must not get."""
 
 
@@ -84,7 +84,7 @@ def prepare(
             )
         )
     ours = PreparedClaim(uid=wanted.uid, namespace=wanted.namespace, name=wanted.name, devices=tuple(found))
-    return _taken(ours, prepared) or _sick(ours, offer) or ours
+    return _taken(ours, prepared) or _unhealthy(ours, offer) or ours
 
 
 def _taken(ours: PreparedClaim, prepared: Prepared) -> Busy | None:
@@ -97,10 +97,10 @@ def _taken(ours: PreparedClaim, prepared: Prepared) -> Busy | None:
     return None
 
 
-def _sick(ours: PreparedClaim, offer: Offer) -> Refusal | None:
+def _unhealthy(ours: PreparedClaim, offer: Offer) -> Refusal | None:
     for device in ours.devices:
-        if device.uuid in offer.sick and not device.is_admin:
-            return Refusal(f"{device.device} gets no new pods. {offer.sick[device.uuid]}.")
+        if device.uuid in offer.unhealthy and not device.is_admin:
+            return Refusal(f"{device.device} gets no new pods. {offer.unhealthy[device.uuid]}.")
     return None
 
 

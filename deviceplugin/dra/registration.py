@@ -66,16 +66,16 @@ class DriverRegistration:
         health: Health,
         pool: Pool,
         *,
-        obstacle: Callable[[], str | None],
+        rejection: Callable[[], str | None],
         registered: Callable[[], None],
         clock: Clock,
     ) -> None:
-        """Args: obstacle: why it must not be served, or None. registered: called when the kubelet has it."""
+        """Args: rejection: why it must not be served, or None. registered: called when the kubelet has it."""
         self._endpoints = endpoints
         self._driver = driver
         self._health = health
         self._pool = pool
-        self._obstacle = obstacle
+        self._rejection = rejection
         self._on_registered = registered
         self._clock = clock
         self._servers: list[grpc.Server] = []
@@ -102,11 +102,11 @@ class DriverRegistration:
             self._end()
 
     def _step(self) -> None:
-        obstacle = self._obstacle()
-        if obstacle is not None:
+        rejection = self._rejection()
+        if rejection is not None:
             if self._servers:
                 self._end()
-            self._problem = obstacle
+            self._problem = rejection
         elif not self._servers:
             try:
                 self._begin()
@@ -129,13 +129,13 @@ class DriverRegistration:
         self._servers.append(driver)
         registration = _server(registry)
         registration_grpc.add_RegistrationServicer_to_server(
-            Registration(self._endpoints.driver, str(own), self._told), registration
+            Registration(self._endpoints.driver, str(own), self._reported), registration
         )
         registration.start()
         self._servers.append(registration)
         log.info("the driver is served to the kubelet", driver=self._endpoints.driver, socket=str(own))
 
-    def _told(self, error: str | None) -> None:
+    def _reported(self, error: str | None) -> None:
         self._problem = None if error is None else f"The kubelet has not registered the driver: {error}."
         if error is None:
             self._on_registered()

@@ -23,7 +23,7 @@ from deviceplugin.kubeletapi.pluginregistration_v1 import api_pb2_grpc as regist
 PLUGIN_TYPE = "DRAPlugin"
 SERVICES = ("v1.DRAPlugin", "v1.DRAResourceHealth")
 HEARTBEAT = 20.0
-"""Seconds after which the health of all devices is told again, although nothing has changed."""
+"""Seconds after which the health of all devices is reported again, although nothing has changed."""
 HEALTH_TIMEOUT = 60
 """Seconds after which the kubelet takes the health of a device for unknown."""
 
@@ -119,11 +119,11 @@ class Health(health_grpc.DRAResourceHealthServicer):
 class Registration(registration_grpc.RegistrationServicer):
     """What the kubelet asks a plugin whose socket it has found."""
 
-    def __init__(self, driver: str, endpoint: str, told: Callable[[str | None], None]) -> None:
-        """Args: told: gets why the kubelet has not registered the driver; None if it has."""
+    def __init__(self, driver: str, endpoint: str, reported: Callable[[str | None], None]) -> None:
+        """Args: reported: gets why the kubelet has not registered the driver; None if it has."""
         self._driver = driver
         self._endpoint = endpoint
-        self._told = told
+        self._reported = reported
 
     def GetInfo(
         self, request: registration_pb2.InfoRequest, context: grpc.ServicerContext
@@ -139,5 +139,5 @@ class Registration(registration_grpc.RegistrationServicer):
     ) -> registration_pb2.RegistrationStatusResponse:
         """The kubelet's answer."""
         del context
-        self._told(None if request.plugin_registered else request.error or "no reason was given")
+        self._reported(None if request.plugin_registered else request.error or "no reason was given")
         return registration_pb2.RegistrationStatusResponse()

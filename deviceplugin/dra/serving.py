@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from cluster import names
 from cluster.kube.interface import Kube
 from cluster.objects.pods import Pod, is_terminal
 from cluster.process.clock import Clock
@@ -28,8 +29,6 @@ from deviceplugin.nvml.watch import NvmlReport
 
 log = structlog.get_logger(__name__)
 
-FILE: Final = "gpu-booking-prepared.json"
-"""Beside the driver's socket: the claims that are prepared."""
 UNHEALTHY: Final = "unhealthy"
 """State of a device whose state has no name."""
 _NOT_IN_A_VALUE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -41,7 +40,7 @@ def prepared_file(kubelet_root: Path, driver: str, proc_root: Path) -> PreparedF
         boot = (proc_root / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         boot = ""
-    return PreparedFile(kubelet_root / "plugins" / driver / FILE, boot)
+    return PreparedFile(kubelet_root / "plugins" / driver / names.CLAIMS_FILE, boot)
 
 
 class ClaimServing:
@@ -82,7 +81,7 @@ class ClaimServing:
             self.driver,
             Health(pool, sources.device_cache, clock),
             pool,
-            obstacle=self.publisher.foreign,
+            rejection=self.publisher.foreign,
             registered=self.publisher.wake,
             clock=clock,
         )

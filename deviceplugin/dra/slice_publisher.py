@@ -81,7 +81,7 @@ class SlicePublisher:
     def _publish(self) -> None:
         selected = Selection(field_selector=f"spec.nodeName={self._node},spec.driver={self._driver}")
         have = {one.metadata.name: one for one in self._kube.list(RESOURCE_SLICES, selected).items}
-        ours = f"{names.PRODUCT}-{self._node}-"
+        ours = f"{names.SLICE_PREFIX}{self._node}-"
         foreign = sorted(name for name in have if not name.startswith(ours))
         self._foreign = (
             f"Another driver has published {foreign[0]} for {self._driver} on this node: remove that driver,"

@@ -30,6 +30,7 @@ DOCUMENTS: Final = (
     "docs/migration-from-kai.md",
     "docs/migration-from-nvidia.md",
     "docs/device-plugin.md",
+    "docs/dra.md",
     "docs/security.md",
     "docs/sizing.md",
     "docs/testing.md",

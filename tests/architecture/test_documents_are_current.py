@@ -90,7 +90,8 @@ def test_defaults_are_shown_in_the_form_that_the_environment_takes(part: Program
 
 def test_the_documents_name_no_unknown_setting() -> None:
     known = {names.setting(f.name) for part in PROGRAMS for f in msgspec.structs.fields(part.settings)}
-    known |= {names.DEVICES_VARIABLE, names.setting("port")}
+    known |= {names.DEVICES_VARIABLE, names.GPU_MEMORY_VARIABLE, names.GPU_CORES_VARIABLE}
+    known |= {names.setting("port")}
     mentioned = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", OPERATIONS))
     assert mentioned - known == set()
 

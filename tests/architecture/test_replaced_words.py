@@ -13,8 +13,6 @@ from tests.architecture.checkout import PACKAGES, name_of, python_of, tree_of
 REPLACED: Final = {
     "anew": "rebuilt",
     "averse": "unresolvable",
-    "claim": "holding, or volume claim",
-    "claims": "holdings, or volume claims",
     "deaf": "without events",
     "farewell": "what remains",
     "for_ever": "indefinitely",
@@ -56,29 +54,6 @@ THEIRS: Final = ("volume_claim", "volume_claims")
 """What Kubernetes calls so."""
 ALLOWED: Final = {
     "booking/store/migrations/0002_promises.py": "promises",  # databases have stored its name
-    # Claims of a JSON Web Token.
-    "booking/settings.py": "claim",
-    "booking/web/login/id_tokens.py": "claim claims",
-    "booking/web/login/oidc.py": "claim claims",
-    "cluster/kube/token_request.py": "claims",
-    "tests/booking/cli/test_server_connection.py": "claims",
-    "tests/booking/web/login/entrance.py": "claims",
-    "tests/booking/web/login/test_id_tokens.py": "claims",
-    "tests/cluster/kube/test_token_request.py": "claims",
-    # PersistentVolumeClaims.
-    "cluster/cache/scheduling_objects.py": "claims",
-    "cluster/decide/scheduler_filters/cluster_objects.py": "claims",
-    "cluster/decide/scheduler_filters/existing_pods.py": "claims",
-    "cluster/decide/scheduler_filters/volume_binding.py": "claim claims",
-    "cluster/names.py": "claim",
-    "cluster/objects/volumes.py": "claim",
-    "tests/cluster/cache/test_scheduling_objects.py": "claims",
-    "tests/cluster/decide/explain/test_scheduler_message.py": "claims",
-    "tests/cluster/decide/scheduler_filters/cases.py": "claim claims",
-    "tests/cluster/decide/scheduler_filters/test_volume_binding.py": "claim claims",
-    "tests/long/charts/test_pods_rendered.py": "claim",
-    "tests/long/controlplane/scheduling.py": "claim",
-    "tests/long/controlplane/test_fitting.py": "claim claims",
 }
 """File -> words that its names may have."""
 

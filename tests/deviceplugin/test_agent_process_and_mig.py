@@ -31,7 +31,9 @@ def cut(gpus: FakeNvml, gpu: int, *profiles: str) -> tuple[MigSpec, ...]:
 
 
 def lists(kubelet: FakeKubelet) -> dict[str, set[str]]:
-    return {resource: set(some) for resource, some in kubelet.lists.items() if some}
+    """Resource -> devices; without the slots of GPUs that can be shared."""
+    found = kubelet.lists.items()
+    return {resource: set(some) for resource, some in found if some and resource != names.SHARED_RESOURCE}
 
 
 def uuids(parts: Sequence[MigSpec]) -> set[str]:

@@ -21,6 +21,7 @@ from tests.deviceplugin.agents import devices
 ROOM = Path(__file__).resolve().parents[2] / "deviceplugin"
 READERS = {
     "__main__.py",  # the first number of its sockets, which are its alone
+    "dra/servicer.py",  # when the health of devices was reported, for people
     "usage/monitor.py",  # when something was measured, for people
     "process/loop_watchdog.py",  # a clock itself
 }

@@ -7,6 +7,7 @@ their own.
 """
 
 import hashlib
+import itertools
 import json
 import threading
 from collections.abc import Iterator
@@ -496,7 +497,5 @@ class _Resources(resources_api_grpc.PodResourcesListerServicer):
 
 def uids(prefix: str = "uid") -> Iterator[str]:
     """Pod uids, all different."""
-    number = 0
-    while True:
-        number += 1
+    for number in itertools.count(1):
         yield f"{prefix}-{number}"

@@ -35,7 +35,7 @@ class Lab:
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock, self.boot = folder, FakeClock(self_advancing=True), "boot-1"
         self.kube, self.device_cache = FakeKube(self.clock), DeviceCache()
-        self.sick("")
+        self.break_gpu("")
         self.start()
 
     def start(self) -> None:
@@ -50,7 +50,7 @@ class Lab:
         )
         self.driver.start()
 
-    def sick(self, uuid: str) -> None:
+    def break_gpu(self, uuid: str) -> None:
         devices = tuple(
             Device(uuid=one, model="A100", health="unhealthy" if one == uuid else "healthy")
             for one in DEVICES.values()
@@ -81,7 +81,7 @@ def refusal(lab: Lab, claim: ClaimReference) -> str:
 
 def test_what_cannot_be_given_is_refused_with_the_reason(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
-    lab.sick("GPU-3")
+    lab.break_gpu("GPU-3")
     sharing = {"kind": "GpuConfig", "sharing": {"strategy": "TimeSlicing"}}
     config = [{"opaque": {"driver": names.DRA_DRIVER, "parameters": sharing}}]
     assert "gives no sharing" in refusal(lab, lab.claim("shares", allocation("gpu-0", config=config)))

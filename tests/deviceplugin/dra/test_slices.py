@@ -16,7 +16,7 @@ from deviceplugin.nvml.interface import GpuFacts, MigFacts
 from deviceplugin.nvml.inventory import NodeDevice
 
 NODE = "node-a"
-FACTS = GpuFacts("NVIDIA H100 80GB HBM3", "0000:07:00.0", 0, 81559, (9, 0))
+FACTS = GpuFacts("NVIDIA H100 80GB HBM3", "0000:07:00.0", 0, 81559, compute=(9, 0))
 GPU = NodeDevice(
     published=Device(uuid="GPU-0", index=0, model="NVIDIA-H100-80GB-HBM3", memory=81559, numa=1),
     minor=0,

@@ -60,7 +60,7 @@ def applied(playground: Playground, *chosen: str) -> None:
 
 def claiming(playground: Playground, name: str, *, count: int = 1) -> None:
     """A pod with a claim of its own for so many GPUs."""
-    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}]
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": names.DRA_DRIVER, "count": count}}]
     template = {
         "apiVersion": CLAIM,
         "kind": "ResourceClaimTemplate",
@@ -119,7 +119,7 @@ def test_the_examples_get_what_they_claim_and_see_nothing_else(playground: Playg
     playground.await_phase(["late"])
 
 
-def test_a_sick_gpu_gets_no_claim_until_it_is_well_again(parts: Parts, playground: Playground) -> None:
+def test_an_unhealthy_gpu_gets_no_claim_until_it_is_well_again(parts: Parts, playground: Playground) -> None:
     for number in range(GPUS - 1):
         claiming(playground, f"holder-{number}")
     playground.await_phase([f"holder-{number}" for number in range(GPUS - 1)])
