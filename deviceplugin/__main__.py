@@ -7,7 +7,7 @@ means that the settings cannot be used, exit code 1 from the doctor that somethi
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from cluster.kube.interface import Kube
 from cluster.kube.node_lease import LeaseRenewer
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NODES, PODS
+from cluster.objects.device_usage import NodeUsage
 from cluster.objects.inventory import Device
 from cluster.objects.nodes import Node
 from cluster.process import logs
@@ -37,6 +38,9 @@ from cluster.version import VERSION
 from deviceplugin.advertised import AdvertisingOptions
 from deviceplugin.allocation.mig_packing import DevicePick, by_parts
 from deviceplugin.allocator import Allocator, AllocatorSources
+from deviceplugin.beside.choice import OwnNode, at_start, ending_at_a_change
+from deviceplugin.beside.observer import Observer
+from deviceplugin.beside.role import Devices, Role
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.doctor import Tools, examine, report
 from deviceplugin.injection.driver import library_under
@@ -45,6 +49,7 @@ from deviceplugin.kubelet.apiserver_pods import ApiServerPods
 from deviceplugin.kubelet.bound_pods import BoundPods
 from deviceplugin.kubelet.bound_pods_watch import BoundPodsWatch
 from deviceplugin.kubelet.checkpoint import CheckpointFile
+from deviceplugin.kubelet.other_plugin import OtherPlugin
 from deviceplugin.kubelet.pod_access import PodAccess
 from deviceplugin.kubelet.pod_resources import PodResources
 from deviceplugin.kubelet.pod_source import PodSource
@@ -70,7 +75,7 @@ from deviceplugin.preparation import UNRESPONSIVE, UNRESPONSIVE_AFTER, Folders, 
 from deviceplugin.process.graceful_shutdown import GracefulShutdown
 from deviceplugin.process.log_writer import AsyncLogStream
 from deviceplugin.process.loop_watchdog import WatchedClock, alive
-from deviceplugin.publish import GpuEventReporter, PodAccessReporter, Publisher, PublisherSources
+from deviceplugin.publish import GpuEventReporter, NodeProblemReporter, Publisher, PublisherSources
 from deviceplugin.settings import Settings
 from deviceplugin.usage.holder_source import HolderSource
 from deviceplugin.usage.holders_page import HoldersPage
@@ -127,42 +132,47 @@ def build(
     started = int(clock.now().timestamp() * 1000)
     instance = settings.instance or f"pid{os.getpid()}"
     kube = _kube(settings, environ, clock)
+    process = Process(names.NODE_AGENT, clock)
     device_cache = DeviceCache()
     bound = BoundPods(clock)
-    linked, labelling = Linked(), _labelling(settings)
+    linked = Linked()
+    labelling = Labelling(settings.mig_strategy, settings.sys_root, on=settings.node_labels)
     sources = _sources(settings, device_cache, kube, bound, pick=linked.pick, clock=clock)
     rounds = {name: WatchedClock(name, clock) for name in ("preparation", "resources", "publisher")}
-    preparation = _preparation(settings, sources, metrics, clock=rounds["preparation"])
+    access = _pod_access(settings, sources, clock)
+    sockets = SocketNames(instance, started)
+    role = _role(settings, kube, sources, access, sockets, metrics=metrics, rounds=rounds)
     nvml = DeadlineNvml(RealNvml(_library(settings)), clock, settings.nvml_deadline_seconds)
     recorder = EventRecorder(kube, clock, component=names.NODE_AGENT, registry=registry)
-    measurer = _measurer(settings, sources, recorder, registry, clock=clock)
-    report = _each(linked.update, labelling.update, preparation.update)
+    measurer = _measurer(settings, sources, recorder, registry, told=role.told, clock=clock)
+    report = _each(linked.update, labelling.update, role.devices.update)
     watch = _watch(settings, nvml, report, measurer, clock=clock)
-    registrations = _registrations(settings, sources, SocketNames(instance, started), metrics, clock=clock)
-    resources = Registrations(device_cache, registrations, rounds["resources"])
-    access = _pod_access(settings, sources, clock)
-    orders, following = _orders(settings, preparation, watch, kube=kube, clock=clock)
+    seen_by = (role.see, ending_at_a_change(role.whose, settings.device_plugin, process.end))
+    orders, following = _orders(settings, role.devices, watch, seen_by, kube=kube, clock=clock)
     observe = _until_followed(orders, following, measurer)
     labels = LabelWriter(kube, lambda: labelling.wanted, clock)
-    facts = _facts(sources, access, recorder, observe=observe, labels=labels)
+    facts = _facts(sources, role, recorder, observe=observe, labels=labels)
     publisher = Publisher(kube, settings.node_name, facts, metrics=metrics, clock=rounds["publisher"])
-    serves, holder = _serving(resources, access), f"{instance}-{started}"
-    lease = _lease(settings, kube, clock, serves=serves, monitor=measurer, holder=holder)
-    ready = {**_readiness(device_cache, watch, resources, publisher), "pods": lambda: access.problem}
-    _measure(registry, watch, lease, measurer)
-    _measure_pods(registry, access)
-    stuck = {"loops": alive([rounds["resources"]])}
-    healthy = {"loops": alive(rounds.values()), "gpus": ready["gpus"], "kubelet": ready["kubelet"]}
+    lease = _lease(settings, kube, clock, role=role, monitor=measurer, holder=f"{instance}-{started}")
+    ready = {**_readiness(device_cache, watch, role, publisher), "pods": role.pods_problem}
+    _measure(registry, watch, lease, measurer=measurer, role=role)
+    stuck = {"loops": alive([rounds[role.rounds[0]]])}
+    healthy = {
+        "loops": alive(rounds[name] for name in role.rounds),
+        "gpus": ready["gpus"],
+        "kubelet": ready["kubelet"],
+    }
     page = HoldersPage(Probes(registry, alive=stuck, healthy=healthy, ready=ready), measurer.snapshot)
     server = serve(page, settings.host, settings.port)
 
     last = GracefulShutdown(lease.release_lease, clock)
-    process = Process(names.NODE_AGENT, clock)
     process.thread("nvml", abandoning_a_hung_driver(watch.run, clock, nvml.abandon_overdue))
-    process.thread("preparation", partial(preparation.run, unresponsive_for=watch.unresponsive_for))
-    process.thread("pod access", access.run)
-    process.thread("registration", last.body(resources.run))
-    follow_pods = _bound_pods(settings, sources.pods, bound, resources, kube=kube, clock=clock).run
+    process.thread("preparation", partial(role.devices.run, unresponsive_for=watch.unresponsive_for))
+    for name, serving in role.threads.items():
+        process.thread(name, serving)
+    for name, serving in role.last.items():
+        process.thread(name, last.body(serving))
+    follow_pods = _bound_pods(settings, sources.pods, bound, role, kube=kube, clock=clock).run
     process.thread("pods", last.body(follow_pods))
     process.thread("orders", following.run)
     process.thread("publisher", publisher.run)
@@ -176,6 +186,38 @@ def build(
 
 def _library(settings: Settings) -> Path | None:
     return settings.nvml_library or library_under(settings.driver_root)
+
+
+def _role(
+    settings: Settings,
+    kube: Kube,
+    sources: AllocatorSources,
+    access: PodAccess,
+    sockets: SocketNames,
+    *,
+    metrics: AgentMetrics,
+    rounds: Mapping[str, WatchedClock],
+) -> Role:
+    """What the agent does on this node: it gives out the GPUs, or observes how another plugin does."""
+    if at_start(kube, settings.node_name, settings.device_plugin) == names.EXISTING:
+        observer = Observer(
+            settings.node_name,
+            sources.device_cache,
+            checkpoint=CheckpointFile(settings.device_plugins, names.GPU_RESOURCE),
+            pods=sources.pods.at_once,
+            metrics=metrics,
+            clock=rounds["preparation"],
+        )
+        return Role.observing(observer)
+    preparation = _preparation(settings, sources, metrics, clock=rounds["preparation"])
+    registrations = _registrations(settings, sources, sockets, metrics, clock=rounds["resources"])
+    resources = Registrations(sources.device_cache, registrations, rounds["resources"])
+    other = _other_plugin(settings, sources.device_cache)
+    return Role.giving(preparation, resources, sources, access, other_plugin=other)
+
+
+def _other_plugin(settings: Settings, device_cache: DeviceCache) -> OtherPlugin:
+    return OtherPlugin(settings.device_plugins, lambda: frozenset(device_cache.now.by_uuid))
 
 
 def _preparation(
@@ -199,9 +241,11 @@ def _measurer(
     recorder: EventRecorder,
     registry: CollectorRegistry,
     *,
+    told: Callable[[NodeUsage], NodeUsage],
     clock: Clock,
 ) -> UsageMonitor:
     options = Options(
+        told=told,
         proc=settings.proc_root,
         tolerated=frozenset(settings.tolerated_processes),
         report_every=settings.usage_report_seconds,
@@ -251,11 +295,17 @@ def _watch(
 
 
 def _orders(
-    settings: Settings, preparation: Preparation, watch: GpuWatch, *, kube: Kube, clock: Clock
+    settings: Settings,
+    devices: Devices,
+    watch: GpuWatch,
+    seen_by: Iterable[Callable[[Node], None]],
+    *,
+    kube: Kube,
+    clock: Clock,
 ) -> tuple[DeviceOrdersHandler, Reflector[Node]]:
-    orders = DeviceOrdersHandler(preparation.cordon, watch.clear)
+    orders = DeviceOrdersHandler(devices.cordon, watch.clear)
     mine = f"metadata.name={settings.node_name}"
-    return orders, Reflector(kube, NODES, orders, clock, field_selector=mine)
+    return orders, Reflector(kube, NODES, OwnNode(orders, *seen_by), clock, field_selector=mine)
 
 
 def _pod_access(settings: Settings, sources: AllocatorSources, clock: Clock) -> PodAccess:
@@ -270,32 +320,30 @@ def _pod_access(settings: Settings, sources: AllocatorSources, clock: Clock) -> 
 
 def _facts(
     sources: AllocatorSources,
-    access: PodAccess,
+    role: Role,
     recorder: EventRecorder,
     *,
     observe: Callable[[Node], None],
     labels: LabelWriter,
 ) -> PublisherSources:
     return PublisherSources(
-        device_cache=sources.device_cache,
+        device_cache=role.shown,
         checkpoint=sources.checkpoint,
-        pods=sources.pods.at_once,
+        pods=role.compared_pods,
         observe=observe,
         label=labels.write,
-        report=_events(recorder, access),
+        report=_events(recorder, role),
     )
 
 
-def _serving(resources: Registrations, access: PodAccess) -> Callable[[], bool]:
-    return lambda: resources.is_registered and access.problem is None
-
-
-def _events(recorder: EventRecorder, access: PodAccess) -> Callable[[Node, tuple[Device, ...]], None]:
-    gpus, pods = GpuEventReporter(recorder), PodAccessReporter(recorder)
+def _events(recorder: EventRecorder, role: Role) -> Callable[[Node, tuple[Device, ...]], None]:
+    gpus, pods = GpuEventReporter(recorder), NodeProblemReporter(recorder, names.PODS_UNREADABLE)
+    other = NodeProblemReporter(recorder, names.OTHER_PLUGIN)
 
     def report(node: Node, devices: tuple[Device, ...]) -> None:
         gpus.report(node, devices)
-        pods.report(node, access.lasting_problem)
+        pods.report(node, role.lasting_problem())
+        other.report(node, role.other_plugin())
 
     return report
 
@@ -305,7 +353,7 @@ def _lease(
     kube: Kube,
     clock: Clock,
     *,
-    serves: Callable[[], bool],
+    role: Role,
     monitor: UsageMonitor,
     holder: str,
 ) -> LeaseRenewer:
@@ -316,7 +364,7 @@ def _lease(
         holder=holder,
         namespace=settings.namespace,
         annotations=monitor.annotations,
-        serves=serves,
+        serves=role.serves,
         node=settings.node_name,
     )
 
@@ -338,18 +386,14 @@ def _bound_pods(
     settings: Settings,
     pods: PodSource,
     bound: BoundPods,
-    resources: Registrations,
+    role: Role,
     *,
     kube: Kube,
     clock: Clock,
 ) -> BoundPodsWatch:
     mine = f"spec.nodeName={settings.node_name}"
     watch = Reflector(kube, PODS, bound, clock, field_selector=mine)
-    return BoundPodsWatch(watch.run, lambda: resources.is_registered and pods.needs_watch, clock)
-
-
-def _labelling(settings: Settings) -> Labelling:
-    return Labelling(settings.mig_strategy, settings.sys_root, on=settings.node_labels)
+    return BoundPodsWatch(watch.run, lambda: role.registered.is_registered and pods.needs_watch, clock)
 
 
 def _sources(
@@ -396,7 +440,8 @@ def _registrations(
             clock=clock,
         )
         endpoints = Endpoints(folder=settings.device_plugins, resource=resource, names=sockets)
-        return Registrar(endpoints, plugin, metrics=metrics, clock=clock)
+        other = _other_plugin(settings, sources.device_cache)
+        return Registrar(endpoints, plugin, metrics=metrics, clock=clock, other_plugin=other)
 
     return registration
 
@@ -418,7 +463,7 @@ def _folders(settings: Settings) -> Folders:
 
 
 def _readiness(
-    device_cache: DeviceCache, watch: GpuWatch, resources: Registrations, publisher: Publisher
+    device_cache: DeviceCache, watch: GpuWatch, role: Role, publisher: Publisher
 ) -> dict[str, Check]:
     def gpus() -> str | None:
         if watch.unresponsive_for() >= UNRESPONSIVE_AFTER:
@@ -427,13 +472,13 @@ def _readiness(
 
     return {
         "gpus": gpus,
-        "kubelet": lambda: resources.problem,
+        "kubelet": lambda: role.registered.problem,
         "node": lambda: publisher.problem,
     }
 
 
 def _measure(
-    registry: CollectorRegistry, watch: GpuWatch, lease: LeaseRenewer, measurer: UsageMonitor
+    registry: CollectorRegistry, watch: GpuWatch, lease: LeaseRenewer, *, measurer: UsageMonitor, role: Role
 ) -> None:
     measured(
         registry,
@@ -445,11 +490,8 @@ def _measure(
         registry, "agent_measurement_age_seconds", "Seconds since the GPUs were last measured.", measurer.age
     )
     measured(registry, "agent_lease_age_seconds", "Seconds since the agent renewed its Lease.", lease.age)
-
-
-def _measure_pods(registry: CollectorRegistry, access: PodAccess) -> None:
     known = "1 while the agent can tell which pod is being admitted; otherwise the node gets no pods."
-    measured(registry, "agent_pods_known", known, lambda: float(access.problem is None))
+    measured(registry, "agent_pods_known", known, lambda: float(role.pods_problem() is None))
 
 
 if __name__ == "__main__":

@@ -74,6 +74,12 @@ class KubeletMetrics:
             namespace=NAMESPACE,
             registry=registry,
         )
+        self.other_plugin: Final = Gauge(
+            "agent_other_plugin",
+            "1 while another device plugin gives out this node's GPUs, so that this agent does not register.",
+            namespace=NAMESPACE,
+            registry=registry,
+        )
 
 
 class AgentMetrics(KubeletMetrics):

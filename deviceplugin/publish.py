@@ -120,17 +120,19 @@ class GpuEventReporter:
                 self._recorder.warning(node, names.GPU_UNHEALTHY, f"{gpu} gets no new pods. {reason}.")
 
 
-class PodAccessReporter:
+class NodeProblemReporter:
     """Events on the Node: why it gets no pods although its GPUs are well."""
 
-    def __init__(self, recorder: EventRecorder) -> None:
+    def __init__(self, recorder: EventRecorder, reason: str) -> None:
+        """Args: reason: of the Events, one word for machines."""
         self._recorder = recorder
+        self._reason = reason
         self._reported: str | None = None
 
     def report(self, node: Node, problem: str | None) -> None:
         """Report a problem that is another than in the last call."""
         if problem is not None and problem != self._reported:
-            self._recorder.warning(node, names.PODS_UNREADABLE, problem)
+            self._recorder.warning(node, self._reason, problem)
         self._reported = problem
 
 

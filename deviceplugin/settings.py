@@ -46,6 +46,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     namespace: Namespace = names.NAMESPACE
     """Where the agent's Lease is."""
 
+    device_plugin: Literal["ours", "existing"] = "ours"
+    """Whose device plugin gives out the GPUs, unless the Node's label ``gpu-booking.io/device-plugin`` says:
+    this agent, or another one that is there already, which the agent then only observes."""
     device_list_strategy: Strategy = Strategy.CDI
     """How devices come into a container."""
     mig_strategy: MigStrategy = MigStrategy.NONE
