@@ -183,7 +183,8 @@ def _with_health(
 
     free = sorted((one for one in group if one.shown.uuid not in seen.assigned), key=first_out)
     reasons = [*map(_why, sick), *[NOT_OFFERED] * out]
-    why = {one.shown.uuid: reason for one, reason in zip(free[:out], reasons, strict=False)}
+    taken = sorted(one.shown.uuid for one in free[:out])
+    why = dict(zip(taken, reasons, strict=False))
     return [_unhealthy(one.shown, why.get(one.shown.uuid)) for one in group]
 
 

@@ -18,6 +18,7 @@ from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.kubelet.bound_pods import BoundPods
 from deviceplugin.kubelet.checkpoint import CheckpointFile
+from deviceplugin.kubelet.other_plugin import OtherPlugin
 from deviceplugin.kubelet.pod_resources import PodResources
 from deviceplugin.kubelet.pod_source import PodSource
 from deviceplugin.kubelet.pods_api import PodsApi
@@ -84,7 +85,8 @@ class RunningAgent:
                 clock=clock,
             )
             endpoints = Endpoints(folder=kubelet.plugins, resource=resource, names=self.names)
-            return Registrar(endpoints, plugin, metrics=self.metrics, clock=clock)
+            other = OtherPlugin(kubelet.plugins, lambda: frozenset(self.device_cache.now.by_uuid))
+            return Registrar(endpoints, plugin, metrics=self.metrics, clock=clock, other_plugin=other)
 
         self.registrar = Registrations(self.device_cache, registration, clock)
         self._stop = threading.Event()

@@ -1,9 +1,10 @@
+# ruff: noqa: ARG002 - the interface is gRPC's
 """A stand-in for NVIDIA's device plugin: what its documentation says it does, and nothing of its code.
 
-``python nvidia_plugin.py CONFIG``. It names devices by UUID, MIG devices included, and replicas ``<id>::<n>``;
-its socket is ``nvidia-<resource>.sock``; it has no wish about which device is allocated, so the kubelet
-chooses; it registers again when the kubelet has started again; a device that is sick stays so until the
-plugin starts again. CONFIG is a JSON file::
+``python nvidia_plugin.py CONFIG``. It names devices by UUID, MIG devices included, and replicas
+``<id>::<n>``; its socket is ``nvidia-<resource>.sock``; it has no wish about which device is
+allocated, so the kubelet chooses; it registers again when the kubelet has started again; a device that is
+sick stays so until the plugin starts again. CONFIG is a JSON file::
 
     {"folder": "/var/lib/kubelet/device-plugins", "sick": "<file with an id a line>",
      "resources": {"nvidia.com/gpu": {"devices": {"GPU-...": "/dev/nvidia0"}, "replicas": 1}}}
@@ -88,7 +89,7 @@ class Serving:
         self._over = threading.Event()
 
     def run(self, stop: threading.Event) -> None:
-        """Serve and register, and again whenever the kubelet's socket is another one, until the stop event."""
+        """Serve and register, again whenever the kubelet's socket is another one, until the stop event."""
         known: int | None = None
         while not stop.wait(TICK):
             now = self._kubelet()
