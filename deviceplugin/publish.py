@@ -49,12 +49,13 @@ def wanted(devices: AdvertisedDevices, drifting: Mapping[str, Assignment] | None
     """The Node's wanted annotations; one whose value is not known yet is left as it is.
 
     A node whose GPUs cannot be seen keeps those in its annotation, all unhealthy with the reason: what is
-    known about them is not lost, and they get no new pods.
+    known about them is not lost, and they get no new pods. The controller's mark of a node without an agent
+    goes.
     """
     drift_text: Annotations = {}
     if drifting is not None:
         drift_text = {names.DRIFT: encode_drift(dict(drifting)) if drifting else None}
-    return {**_wanted_inventory(devices, node), **drift_text}
+    return {**_wanted_inventory(devices, node), **drift_text, names.COUNTED: None}
 
 
 def _wanted_inventory(devices: AdvertisedDevices, node: Node) -> Annotations:

@@ -15,10 +15,10 @@ import msgspec
 
 from cluster import names
 from cluster.objects.inventory import Device, mig_model, numbered_uuid, resource_of
+from cluster.objects.numbered import with_amount
 from cluster.objects.slots import is_slot, physical
 from deviceplugin.nvml.inventory import NodeDevice
 
-NOT_OFFERED: Final = "The device plugin of this node offers fewer GPUs to the kubelet than the driver lists"
 MIG_UUID: Final = "MIG-"
 
 Ids = Mapping[str, AbstractSet[str]]
@@ -172,29 +172,20 @@ def _as_mixed(group: list[NumberedGpu]) -> list[NumberedGpu]:
 
 def _with_health(
     seen: Observed, resource: str, group: list[NumberedGpu], out_before: AbstractSet[str]
-) -> list[Device]:
+) -> tuple[Device, ...]:
     sick = [one for one in group if not one.stands_for.published.is_healthy]
-    held = [one for one in group if one.shown.uuid in seen.assigned]
-    can_be_had = min(seen.allocatable.get(resource, 0), len(group) - len(sick))
-    out = len(group) - max(len(held), can_be_had)
-
-    def first_out(one: NumberedGpu) -> tuple[bool, bool, int]:
-        return one.shown.uuid not in out_before, one.stands_for.published.is_healthy, -one.shown.index
-
-    free = sorted((one for one in group if one.shown.uuid not in seen.assigned), key=first_out)
-    reasons = [*map(_why, sick), *[NOT_OFFERED] * out]
-    taken = sorted(one.shown.uuid for one in free[:out])
-    why = dict(zip(taken, reasons, strict=False))
-    return [_unhealthy(one.shown, why.get(one.shown.uuid)) for one in group]
+    return with_amount(
+        [one.shown for one in group],
+        min(seen.allocatable.get(resource, 0), len(group) - len(sick)),
+        seen.assigned,
+        reasons=tuple(map(_why, sick)),
+        rather=(out_before, {one.shown.uuid for one in sick}),
+    )
 
 
 def _why(sick: NumberedGpu) -> str:
     device = sick.stands_for.published
     return f"GPU {device.index} ({device.uuid}) is sick: {device.reason or 'no reason is known'}"
-
-
-def _unhealthy(device: Device, why: str | None) -> Device:
-    return device if why is None else msgspec.structs.replace(device, health="unhealthy", reason=why)
 
 
 def really_has(
