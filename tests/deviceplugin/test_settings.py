@@ -11,6 +11,7 @@ HOSTILE = {
     "node_name": ("../etc", "matching regex"),
     "instance": ("a/../../b", "matching regex"),
     "namespace": ("x" * 64, "length <= 63"),
+    "device_plugin": ("theirs", "Allowed: ours, existing."),
     "device_list_strategy": ("magic", "Allowed: cdi, environment, device-nodes."),
     "mig_strategy": ("all", "Allowed: none, single, mixed."),
     "mig_packing": ("tight", "Allowed: distributed, packed."),
