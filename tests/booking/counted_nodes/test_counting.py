@@ -27,7 +27,7 @@ def a_node(
         metadata=Meta(
             name="node-c",
             labels=LABELS if labels is None else labels,
-            annotations=published | (annotations or {}),
+            annotations=published,
         ),
         status=NodeStatus(
             allocatable=allocatable,

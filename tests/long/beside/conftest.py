@@ -2,34 +2,56 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from cluster import names
 from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.fakenvml import FakeNvml
 from devcluster.product import Parts
+from tests.e2e.usual import CONTROLLER, POLICY
 
 STANDIN = Path(__file__).parents[2] / "standin" / "nvidia_plugin.py"
 FOLDER = "/var/lib/kubelet/device-plugins"
 
 
+WITHOUT_AGENT = names.setting("without_agent")
+
+
 class Beside(Parts):
-    """The product on nodes that another plugin serves; of nodes without agents, none is started."""
+    """The product on nodes that other plugins serve: labels of the Nodes say on which."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, whose: str = names.EXISTING, without: Iterable[str] = ()) -> None:
+        """Args: whose: plugin, of nodes without a label; without: nodes on which no agent is started."""
         super().__init__(cluster)
-        self.cluster = cluster
-        self.agents: list[str] = list(cluster.nodes)
+        self._whose = whose
+        self._without = frozenset(without)
+        self._counts = {WITHOUT_AGENT: "labelled" if self._without else "none"}
 
-    def start_agent(
-        self,
-        node: str,
-        **how: object,
-    ) -> Daemon:
-        settings = {names.setting("device_plugin"): names.EXISTING, **dict(how.pop("settings", None) or {})}
-        return super().start_agent(node, settings=settings, **how)  # type: ignore[arg-type]
+    def begin(self) -> None:
+        """Deploy everything."""
+        self.deploy(server=self._counts | POLICY, controller=self._counts | CONTROLLER)
+
+    def start_agent(self, node: str, **how: Any) -> Daemon:
+        """Start a node agent, if the node has one."""
+        if node in self._without:
+            return self._cluster.spawn("no-agent", ["sleep", "1000000"], node=node)
+        settings = {names.setting("device_plugin"): self._whose, **dict(how.pop("settings", None) or {})}
+        return super().start_agent(node, settings=settings, **how)
+
+    def of_extender(self) -> dict[str, str]:
+        """The environment of an extender."""
+        return super().of_extender() | self._counts
+
+    def agent(self, node: str) -> Daemon:
+        """The agent of a node, or what stands in its place."""
+        return self._cluster.daemon(f"{node}/no-agent") if node in self._without else super().agent(node)
+
+    def _values(self) -> dict[str, object]:
+        where = {"enabled": False, "without": self._counts[WITHOUT_AGENT]}
+        return {**super()._values(), "nodeAgent": where}
 
 
 def start_standin(cluster: Cluster, node: str, *, replicas: int = 1, name: str = "stock-plugin") -> Daemon:
