@@ -41,6 +41,16 @@ class StandIn(rpc.DevicePluginServicer):
     def GetDevicePluginOptions(self, request: Any, context: Any) -> api.DevicePluginOptions:
         return api.DevicePluginOptions()
 
+    def GetPreferredAllocation(
+        self, request: api.PreferredAllocationRequest, context: Any
+    ) -> api.PreferredAllocationResponse:
+        return api.PreferredAllocationResponse()
+
+    def PreStartContainer(
+        self, request: api.PreStartContainerRequest, context: Any
+    ) -> api.PreStartContainerResponse:
+        return api.PreStartContainerResponse()
+
     def ListAndWatch(self, request: Any, context: Any) -> Iterator[api.ListAndWatchResponse]:
         sent = None
         while context.is_active() and not self._stop.wait(TICK if sent is not None else 0):

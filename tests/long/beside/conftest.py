@@ -11,6 +11,7 @@ from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.fakenvml import FakeNvml
 from devcluster.product import Parts
+from devcluster.product.deploy import AGENT
 from tests.e2e.usual import CONTROLLER, POLICY
 
 STANDIN = Path(__file__).parents[2] / "standin" / "nvidia_plugin.py"
@@ -45,9 +46,9 @@ class Beside(Parts):
         """The environment of an extender."""
         return super().of_extender() | self._counts
 
-    def agent(self, node: str) -> Daemon:
+    def agent(self, node: str, name: str = AGENT) -> Daemon:
         """The agent of a node, or what stands in its place."""
-        return self._cluster.daemon(f"{node}/no-agent") if node in self._without else super().agent(node)
+        return super().agent(node, "no-agent" if node in self._without else name)
 
     def _values(self) -> dict[str, object]:
         where = {"enabled": False, "without": self._counts[WITHOUT_AGENT]}

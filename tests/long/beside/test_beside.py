@@ -12,10 +12,10 @@ from devcluster.demo.reporter import Reporter
 from devcluster.fakenvml.specs import A100_80GB, RTX_A6000, gpu
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
-from tests.e2e.playground import PATIENCE
 from tests.e2e.story_run import VICTIMS, pods_that
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.beside.conftest import Beside, start_standin
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
