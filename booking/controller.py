@@ -89,14 +89,8 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     registry = registry or new_registry()
     cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES)
     cache.keep_scheduling_objects()
-    following = Informers(
-        kube,
-        cache,
-        clock,
-        namespace=settings.namespace,
-        kinds=FOLLOWED,
-        kubelets=settings.without_agent != "none",
-    )
+    kubelets = settings.without_agent != "none"
+    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED, kubelets=kubelets)
     wrong_clock = clock_skew_reason(kube.skew)
     base = Base(
         settings=settings,

@@ -139,9 +139,8 @@ def build(
     labelling = Labelling(settings.mig_strategy, settings.sys_root, on=settings.node_labels)
     sources = _sources(settings, device_cache, kube, bound, pick=linked.pick, clock=clock)
     rounds = {name: WatchedClock(name, clock) for name in ("preparation", "resources", "publisher")}
-    access = _pod_access(settings, sources, clock)
     sockets = SocketNames(instance, started)
-    role = _role(settings, kube, sources, access, sockets, metrics=metrics, rounds=rounds)
+    role = _role(settings, kube, sources, sockets, metrics=metrics, rounds=rounds, clock=clock)
     nvml = DeadlineNvml(RealNvml(_library(settings)), clock, settings.nvml_deadline_seconds)
     recorder = EventRecorder(kube, clock, component=names.NODE_AGENT, registry=registry)
     measurer = _measurer(settings, sources, recorder, registry, told=role.told, clock=clock)
@@ -168,10 +167,7 @@ def build(
     last = GracefulShutdown(lease.release_lease, clock)
     process.thread("nvml", abandoning_a_hung_driver(watch.run, clock, nvml.abandon_overdue))
     process.thread("preparation", partial(role.devices.run, unresponsive_for=watch.unresponsive_for))
-    for name, serving in role.threads.items():
-        process.thread(name, serving)
-    for name, serving in role.last.items():
-        process.thread(name, last.body(serving))
+    role.serve(process, last)
     follow_pods = _bound_pods(settings, sources.pods, bound, role, kube=kube, clock=clock).run
     process.thread("pods", last.body(follow_pods))
     process.thread("orders", following.run)
@@ -192,11 +188,11 @@ def _role(
     settings: Settings,
     kube: Kube,
     sources: AllocatorSources,
-    access: PodAccess,
     sockets: SocketNames,
     *,
     metrics: AgentMetrics,
     rounds: Mapping[str, WatchedClock],
+    clock: Clock,
 ) -> Role:
     """What the agent does on this node: it gives out the GPUs, or observes how another plugin does."""
     if at_start(kube, settings.node_name, settings.device_plugin) == names.EXISTING:
@@ -212,6 +208,7 @@ def _role(
     preparation = _preparation(settings, sources, metrics, clock=rounds["preparation"])
     registrations = _registrations(settings, sources, sockets, metrics, clock=rounds["resources"])
     resources = Registrations(sources.device_cache, registrations, rounds["resources"])
+    access = _pod_access(settings, sources, clock)
     other = _other_plugin(settings, sources.device_cache)
     return Role.giving(preparation, resources, sources, access, other_plugin=other)
 

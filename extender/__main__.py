@@ -117,9 +117,7 @@ def build(
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
     state = ClusterState(clock, settings.scheduler_name, home=settings.namespace, sources=SOURCES)
-    following = follow(
-        kube, state, clock, namespace=settings.namespace, kubelets=settings.without_agent != "none"
-    )
+    following = follow(kube, state, clock, namespace=settings.namespace, kubelets=settings.kubelets)
     wrong_clock = clock_skew_reason(kube.skew)
     doubts: list[Check] = [wrong_clock]
     leading = leadership(settings, binding_kube, state, clock=clock, unfit=doubts)

@@ -68,3 +68,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The least important lines that are written."""
     log_style: Style = "json"
     """One JSON object per line, or text for people."""
+
+    @property
+    def kubelets(self) -> bool:
+        """Whether the Leases of kubelets are followed: on some nodes no agent renews one."""
+        return self.without_agent != "none"

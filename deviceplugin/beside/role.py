@@ -12,6 +12,7 @@ from cluster import names
 from cluster.objects.device_usage import NodeUsage
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
+from cluster.process.lifecycle import Process
 from deviceplugin.allocator import AllocatorSources
 from deviceplugin.beside.choice import Whose
 from deviceplugin.beside.observer import Observer
@@ -21,6 +22,7 @@ from deviceplugin.kubelet.pod_access import PodAccess
 from deviceplugin.kubelet.registrations import Registrations
 from deviceplugin.nvml.watch import NvmlReport
 from deviceplugin.preparation import Preparation
+from deviceplugin.process.graceful_shutdown import GracefulShutdown
 
 Loop = Callable[[threading.Event], None]
 
@@ -116,6 +118,13 @@ class Role:
             told=observer.told,
             see=observer.observe,
         )
+
+    def serve(self, process: Process, last: GracefulShutdown) -> None:
+        """Add its threads to the process."""
+        for name, body in self.threads.items():
+            process.thread(name, body)
+        for name, body in self.last.items():
+            process.thread(name, last.body(body))
 
     def serves(self) -> bool:
         """Whether the Lease may say that the node serves."""
