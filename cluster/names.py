@@ -108,8 +108,6 @@ DEVICE_PLUGIN: Final = f"{DOMAIN}/device-plugin"
 of its agent says."""
 WITHOUT_AGENT: Final = f"{DOMAIN}/without-agent"
 """Label of a Node, ``true``: no node agent of ours runs there, and the controller counts its GPUs."""
-OURS: Final = "ours"
-EXISTING: Final = "existing"
 
 # --- state, written by us ----------------------------------------------------------------------------
 USER: Final = f"{STATE_DOMAIN}/user"

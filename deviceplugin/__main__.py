@@ -49,7 +49,6 @@ from deviceplugin.kubelet.apiserver_pods import ApiServerPods
 from deviceplugin.kubelet.bound_pods import BoundPods
 from deviceplugin.kubelet.bound_pods_watch import BoundPodsWatch
 from deviceplugin.kubelet.checkpoint import CheckpointFile
-from deviceplugin.kubelet.other_plugin import OtherPlugin
 from deviceplugin.kubelet.pod_access import PodAccess
 from deviceplugin.kubelet.pod_resources import PodResources
 from deviceplugin.kubelet.pod_source import PodSource
@@ -57,6 +56,7 @@ from deviceplugin.kubelet.pods_api import PodsApi
 from deviceplugin.kubelet.registration import Endpoints, Registrar, SocketNames
 from deviceplugin.kubelet.registrations import Registrations
 from deviceplugin.kubelet.root_in_use import root_in_use
+from deviceplugin.kubelet.second_plugin import OtherPlugin
 from deviceplugin.linked_gpus import Linked
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.node.device_orders import DeviceOrdersHandler
@@ -143,7 +143,7 @@ def build(
     role = _role(settings, kube, sources, sockets, metrics=metrics, rounds=rounds, clock=clock)
     nvml = DeadlineNvml(RealNvml(_library(settings)), clock, settings.nvml_deadline_seconds)
     recorder = EventRecorder(kube, clock, component=names.NODE_AGENT, registry=registry)
-    measurer = _measurer(settings, sources, recorder, registry, told=role.told, clock=clock)
+    measurer = _measurer(settings, sources, recorder, registry, as_reported=role.as_reported, clock=clock)
     report = _each(linked.update, labelling.update, role.devices.update)
     watch = _watch(settings, nvml, report, measurer, clock=clock)
     seen_by = (role.see, ending_at_a_change(role.whose, settings.device_plugin, process.end))
@@ -195,7 +195,7 @@ def _role(
     clock: Clock,
 ) -> Role:
     """What the agent does on this node: it gives out the GPUs, or observes how another plugin does."""
-    if at_start(kube, settings.node_name, settings.device_plugin) == names.EXISTING:
+    if at_start(kube, settings.node_name, settings.device_plugin) == "existing":
         observer = Observer(
             settings.node_name,
             sources.device_cache,
@@ -238,11 +238,11 @@ def _measurer(
     recorder: EventRecorder,
     registry: CollectorRegistry,
     *,
-    told: Callable[[NodeUsage], NodeUsage],
+    as_reported: Callable[[NodeUsage], NodeUsage],
     clock: Clock,
 ) -> UsageMonitor:
     options = Options(
-        told=told,
+        as_reported=as_reported,
         proc=settings.proc_root,
         tolerated=frozenset(settings.tolerated_processes),
         report_every=settings.usage_report_seconds,
@@ -334,13 +334,11 @@ def _facts(
 
 
 def _events(recorder: EventRecorder, role: Role) -> Callable[[Node, tuple[Device, ...]], None]:
-    gpus, pods = GpuEventReporter(recorder), NodeProblemReporter(recorder, names.PODS_UNREADABLE)
-    other = NodeProblemReporter(recorder, names.OTHER_PLUGIN)
+    gpus, problems = GpuEventReporter(recorder), NodeProblemReporter(recorder)
 
     def report(node: Node, devices: tuple[Device, ...]) -> None:
         gpus.report(node, devices)
-        pods.report(node, role.lasting_problem())
-        other.report(node, role.other_plugin())
+        problems.report(node, pods=role.lasting_problem(), other_plugin=role.other_plugin())
 
     return report
 

@@ -22,9 +22,9 @@ from deviceplugin.beside.choice import whose
 from deviceplugin.injection import cdi, driver
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointFile
-from deviceplugin.kubelet.other_plugin import OtherPlugin
 from deviceplugin.kubelet.pod_access import wrong_root
 from deviceplugin.kubelet.root_in_use import root_in_use
+from deviceplugin.kubelet.second_plugin import OtherPlugin
 from deviceplugin.nvml.interface import Nvml, NvmlError
 from deviceplugin.settings import Settings
 from deviceplugin.usage.processes import Processes
@@ -180,7 +180,7 @@ def _other_plugin(settings: Settings, tools: Tools) -> Finding:
         mode = whose(tools.node(), settings.device_plugin)
     except ApiError:
         mode = settings.device_plugin
-    if mode == names.EXISTING:
+    if mode == "existing":
         return _existing(settings)
     if found is not None:
         return Finding(about, "wrong", found)

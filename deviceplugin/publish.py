@@ -124,17 +124,24 @@ class GpuEventReporter:
 class NodeProblemReporter:
     """Events on the Node: why it gets no pods although its GPUs are well."""
 
-    def __init__(self, recorder: EventRecorder, reason: str) -> None:
-        """Args: reason: of the Events, one word for machines."""
+    def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
-        self._reason = reason
-        self._reported: str | None = None
+        self._pods: str | None = None
+        self._plugin: str | None = None
 
-    def report(self, node: Node, problem: str | None) -> None:
-        """Report a problem that is another than in the last call."""
-        if problem is not None and problem != self._reported:
-            self._recorder.warning(node, self._reason, problem)
-        self._reported = problem
+    def report(self, node: Node, *, pods: str | None, other_plugin: str | None) -> None:
+        """Report problems that are others than in the last call.
+
+        Args:
+            node: the Node.
+            pods: why it is not known which pod is being admitted.
+            other_plugin: which other plugin gives out the GPUs.
+        """
+        if pods is not None and pods != self._pods:
+            self._recorder.warning(node, names.PODS_UNREADABLE, pods)
+        if other_plugin is not None and other_plugin != self._plugin:
+            self._recorder.warning(node, names.OTHER_PLUGIN, other_plugin)
+        self._pods, self._plugin = pods, other_plugin
 
 
 class Publisher:

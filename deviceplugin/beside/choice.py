@@ -18,7 +18,7 @@ from cluster.objects.nodes import Node
 log = structlog.get_logger(__name__)
 
 Whose = Literal["ours", "existing"]
-"""``names.OURS`` or ``names.EXISTING``."""
+"""This agent's, or another one that is there already."""
 DEADLINE: Final = 2.0
 """Seconds for the API server: a node whose GPUs are ours must not wait long for its devices."""
 

@@ -47,7 +47,7 @@ class Checkpoint(Protocol):
 
 
 class Observer:
-    """Keeps two caches: the real devices, for what is told to people, and the numbered ones (``shown``)."""
+    """Keeps two caches: the real devices, for people, and the numbered ones (``shown``)."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Observer:
             if report is not None and self._node is not None:
                 self._put(report, registered, allocatable)
 
-    def told(self, use: NodeUsage) -> NodeUsage:
+    def as_reported(self, use: NodeUsage) -> NodeUsage:
         """The use of the GPUs, each under the number of the pod that really has it. For people."""
         numbers = {uuid: number for number, uuid in self.real_devices().items()}
         devices = tuple(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from cluster import names
 from cluster.objects.device_usage import NodeUsage
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -17,9 +16,9 @@ from deviceplugin.allocator import AllocatorSources
 from deviceplugin.beside.choice import Whose
 from deviceplugin.beside.observer import Observer
 from deviceplugin.device_cache import DeviceCache
-from deviceplugin.kubelet.other_plugin import OtherPlugin, none_is_there
 from deviceplugin.kubelet.pod_access import PodAccess
 from deviceplugin.kubelet.registrations import Registrations
+from deviceplugin.kubelet.second_plugin import OtherPlugin, none_is_there
 from deviceplugin.nvml.watch import NvmlReport
 from deviceplugin.preparation import Preparation
 from deviceplugin.process.graceful_shutdown import GracefulShutdown
@@ -73,7 +72,7 @@ class Role:
     lasting_problem: Callable[[], str | None] = lambda: None
     other_plugin: Callable[[], str | None] = none_is_there
     """Which other plugin gives out the GPUs, so that this agent does not register."""
-    told: Callable[[NodeUsage], NodeUsage] = lambda use: use
+    as_reported: Callable[[NodeUsage], NodeUsage] = lambda use: use
     see: Callable[[Node], None] = lambda _: None
     threads: Mapping[str, Loop] = field(default_factory=dict)
     last: Mapping[str, Loop] = field(default_factory=dict)
@@ -93,7 +92,7 @@ class Role:
     ) -> Self:
         """The agent is the device plugin."""
         return cls(
-            whose=names.OURS,
+            whose="ours",
             devices=preparation,
             registered=resources,
             shown=sources.device_cache,
@@ -110,12 +109,12 @@ class Role:
     def observing(cls, observer: Observer) -> Self:
         """Another plugin is."""
         return cls(
-            whose=names.EXISTING,
+            whose="existing",
             devices=observer,
             registered=observer,
             shown=observer.shown,
             compared_pods=tuple,
-            told=observer.told,
+            as_reported=observer.as_reported,
             see=observer.observe,
         )
 

@@ -26,7 +26,7 @@ from cluster import names
 from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.process.clock import Clock
 from deviceplugin.kubelet.channel import LARGEST_MESSAGE, channel
-from deviceplugin.kubelet.other_plugin import none_is_there
+from deviceplugin.kubelet.second_plugin import none_is_there
 from deviceplugin.kubelet.streams import Streams
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
 from deviceplugin.metrics import AgentMetrics

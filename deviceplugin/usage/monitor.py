@@ -48,7 +48,7 @@ class Options:
     """Names of processes of no pod that may use GPUs."""
     report_every: float = 10.0
     """Seconds between two texts for the Lease; 0: none."""
-    told: Callable[[NodeUsage], NodeUsage] = lambda use: use
+    as_reported: Callable[[NodeUsage], NodeUsage] = lambda use: use
     """How the use is told to people: beside another plugin, under the numbers of the GPUs."""
 
 
@@ -180,4 +180,4 @@ class UsageMonitor:
             self._text = None
         elif self._text_at is None or now - self._text_at >= every:
             self._text_at = now
-            self._text = encode_use(self._options.told(use_of(snapshot, self._clock.now())))
+            self._text = encode_use(self._options.as_reported(use_of(snapshot, self._clock.now())))

@@ -18,12 +18,12 @@ from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.kubelet.bound_pods import BoundPods
 from deviceplugin.kubelet.checkpoint import CheckpointFile
-from deviceplugin.kubelet.other_plugin import OtherPlugin
 from deviceplugin.kubelet.pod_resources import PodResources
 from deviceplugin.kubelet.pod_source import PodSource
 from deviceplugin.kubelet.pods_api import PodsApi
 from deviceplugin.kubelet.registration import Endpoints, Registrar, SocketNames
 from deviceplugin.kubelet.registrations import Registrations
+from deviceplugin.kubelet.second_plugin import OtherPlugin
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.plugin import DevicePlugin
 from tests.fakes.kubelet import FakeKubelet

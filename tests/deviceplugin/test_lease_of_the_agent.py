@@ -49,7 +49,7 @@ def renewer(kube: FakeKube, served: Served) -> LeaseRenewer:
         kube,
         FakeClock(),
         role=Role(
-            whose=names.OURS,
+            whose="ours",
             devices=cast("Any", None),
             registered=served,
             shown=DeviceCache(),

@@ -1,7 +1,7 @@
 """Two plugins never give out the GPUs of one node."""
 
 from cluster.fake.clock import eventually
-from deviceplugin.kubelet.other_plugin import OtherPlugin
+from deviceplugin.kubelet.second_plugin import OtherPlugin
 from tests.deviceplugin.agents import RunningAgent, devices, sockets
 from tests.fakes.kubelet import GPU, FakeKubelet
 from tests.standin.running import running, whole

@@ -123,9 +123,9 @@ def test_a_node_serves_while_registered_gpus_are_allocatable() -> None:
     assert "checkpoint" in (serves({}, {GPU: 1}) or "")
 
 
-def test_what_a_pod_really_has_is_told_under_its_number() -> None:
+def test_what_a_pod_really_has_is_reported_under_its_number() -> None:
     shown = numbered(seen(map(gpu, range(3)), {GPU: 3}))
-    told = really_has(
+    found = really_has(
         shown, ("GPU-0", "GPU-1", "GPU-2"), {"uid": {"node-a-0"}}, {"uid": frozenset({"GPU-2"})}
     )
-    assert told == {"node-a-0": "GPU-2", "node-a-1": "GPU-0", "node-a-2": "GPU-1"}
+    assert found == {"node-a-0": "GPU-2", "node-a-1": "GPU-0", "node-a-2": "GPU-1"}

@@ -88,7 +88,7 @@ def test_a_gpu_that_the_other_plugin_finds_sick_takes_a_free_number_out(kubelet:
         assert look(observer, kubelet) == found
 
 
-def test_the_use_of_a_gpu_is_told_under_the_number_of_the_pod_that_has_it(kubelet: FakeKubelet) -> None:
+def test_the_use_of_a_gpu_is_reported_under_the_number_of_the_pod_that_has_it(kubelet: FakeKubelet) -> None:
     observer = observing(kubelet)
     with running(kubelet, whole()):
         eventually(lambda: kubelet.allocatable == 4)
@@ -98,8 +98,8 @@ def test_the_use_of_a_gpu_is_told_under_the_number_of_the_pod_that_has_it(kubele
         use = NodeUsage(
             at=datetime(2026, 1, 1, tzinfo=UTC), devices=(DeviceUsage(uuid=real, utilisation=87),)
         )
-        (told,) = observer.told(use).devices
-        assert (told.uuid, told.real, told.utilisation) == ("node-a-2", real, 87)
+        (reported,) = observer.as_reported(use).devices
+        assert (reported.uuid, reported.real, reported.utilisation) == ("node-a-2", real, 87)
 
 
 def test_replicas_are_counted_as_turns(kubelet: FakeKubelet) -> None:

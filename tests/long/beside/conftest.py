@@ -24,7 +24,7 @@ WITHOUT_AGENT = names.setting("without_agent")
 class Beside(Parts):
     """The product on nodes that other plugins serve: labels of the Nodes say on which."""
 
-    def __init__(self, cluster: Cluster, *, whose: str = names.EXISTING, without: Iterable[str] = ()) -> None:
+    def __init__(self, cluster: Cluster, *, whose: str = "existing", without: Iterable[str] = ()) -> None:
         """Args: whose: plugin, of nodes without a label; without: nodes on which no agent is started."""
         super().__init__(cluster)
         self._whose = whose

@@ -55,7 +55,7 @@ def bed() -> Iterator[Bed]:
     )
     with Cluster.start(ClusterSpec(name=own("kinds"), nodes=nodes)) as cluster:
         label = ("label", "node", "--overwrite")
-        cluster.kubectl(*label, OBSERVED, f"{names.DEVICE_PLUGIN}={names.EXISTING}")
+        cluster.kubectl(*label, OBSERVED, f"{names.DEVICE_PLUGIN}=existing")
         cluster.kubectl(*label, COUNTED, f"{names.WITHOUT_AGENT}=true")
         found = {"product": A100, "memory": "81920", "count": str(GPUS)}
         cluster.kubectl(
@@ -63,7 +63,7 @@ def bed() -> Iterator[Bed]:
         )
         for node in (OBSERVED, COUNTED):
             start_standin(cluster, node)
-        parts = Beside(cluster, whose=names.OURS, without={COUNTED})
+        parts = Beside(cluster, whose="ours", without={COUNTED})
         with LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws:
             parts.begin()
             cluster.kubectl("create", "namespace", "kinds")
@@ -116,7 +116,7 @@ def test_a_node_changes_over_and_back_while_its_pods_run(bed: Bed) -> None:
     had = bed.seen(before)
     bed.cluster.kubectl("cordon", OBSERVED)
     bed.cluster.daemon(f"{OBSERVED}/stock-plugin").kill()
-    bed.label(OBSERVED, **{names.DEVICE_PLUGIN: names.OURS})
+    bed.label(OBSERVED, **{names.DEVICE_PLUGIN: "ours"})
     uuids = frozenset(FakeNvml(bed.cluster.gpu_folder(OBSERVED)).uuids())
 
     def exact() -> bool:
@@ -132,7 +132,7 @@ def test_a_node_changes_over_and_back_while_its_pods_run(bed: Bed) -> None:
     assert bed.ground.await_waiting(third)
 
     bed.cluster.kubectl("cordon", OBSERVED)
-    bed.label(OBSERVED, **{names.DEVICE_PLUGIN: names.EXISTING})
+    bed.label(OBSERVED, **{names.DEVICE_PLUGIN: "existing"})
     bed.ground.await_gpus(OBSERVED, 0)
     start_standin(bed.cluster, OBSERVED, name="stock-plugin-again")
     bed.ground.await_gpus(OBSERVED, GPUS)

@@ -81,5 +81,5 @@ def _answers(path: Path) -> bool:
 def _message(evidence: str) -> str:
     return (
         f"Another device plugin gives out this node's GPUs ({evidence}), so this agent does not register."
-        f" Remove that plugin from the node, or label the node {names.DEVICE_PLUGIN}={names.EXISTING}."
+        f" Remove that plugin from the node, or label the node {names.DEVICE_PLUGIN}=existing."
     )
