@@ -17,7 +17,7 @@ A GPU that can be shared says so: ``"share": {"slots": 16, "memory": 80441}``.
 
 Where another device plugin is in charge, the kubelet chooses which GPU a pod gets. There a device is one of a
 count: ``"numbered": true``, with the node's name and a number in place of a UUID. If the GPUs are of several
-models, each has the model ``mixed`` and the least memory of all.
+models, each has the model ``names.MIXED_MODEL`` and the least memory of all.
 """
 
 from collections.abc import Callable
@@ -102,7 +102,7 @@ def is_replica(device: Device) -> bool:
 
 def is_mixed(device: Device) -> bool:
     """Whether the kubelet may give its pod a GPU of any of several models: nobody can ask for one of them."""
-    return device.numbered and device.model.removesuffix(names.SHARED_MODEL) == names.MIXED_MODEL
+    return device.numbered and device.model in (names.MIXED_MODEL, names.MIXED_REPLICA)
 
 
 @ready

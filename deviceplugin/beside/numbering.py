@@ -163,8 +163,8 @@ def _as_mixed(group: list[NumberedGpu]) -> list[NumberedGpu]:
     if len({one.shown.model for one in group}) <= 1:
         return group
     least = min(one.shown.memory for one in group)
-    end = names.SHARED_MODEL if all(one.shown.model.endswith(names.SHARED_MODEL) for one in group) else ""
-    model = f"{names.MIXED_MODEL}{end}"
+    turns = all(one.shown.model.endswith(names.SHARED_MODEL) for one in group)
+    model = names.MIXED_REPLICA if turns else names.MIXED_MODEL
     return [
         replace(one, shown=msgspec.structs.replace(one.shown, model=model, memory=least)) for one in group
     ]

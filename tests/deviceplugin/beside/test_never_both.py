@@ -29,9 +29,8 @@ def test_devices_that_are_no_uuids_of_this_node_tell_of_another_plugin(kubelet: 
     other = OtherPlugin(kubelet.plugins, lambda: ours)
     with RunningAgent(kubelet):
         assert other() is None
-    with running(kubelet, {"nvidia.com/gpu": (["GPU-0-1"], 1)}):
+    with running(kubelet, {GPU: (["GPU-0-1"], 1)}):
         eventually(lambda: kubelet.allocatable == 1)
         assert other() is not None
     assert sockets(kubelet.plugins) == []
     assert other() is None
-    assert GPU

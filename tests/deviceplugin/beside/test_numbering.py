@@ -80,7 +80,7 @@ def test_as_many_are_healthy_as_can_be_had_and_never_one_less_than_pods_hold(
 
 def test_gpus_of_several_models_are_of_no_certain_one() -> None:
     found = numbered(seen([gpu(0), gpu(1, model=A6000)], {GPU: 2}))
-    assert [(one.model, one.memory) for one in found] == [("mixed", 49140)] * 2
+    assert [(one.model, one.memory) for one in found] == [(names.MIXED_MODEL, 49140)] * 2
     assert all(map(is_mixed, found))
 
 
