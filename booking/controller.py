@@ -24,6 +24,7 @@ from booking.admission.sharing_dialects.translation import Sharing
 from booking.admission.visible_devices import VisibleDevices
 from booking.admission.webhook import Webhook
 from booking.admission.webhook_installer import WebhookInstaller
+from booking.counted_nodes.writer import CountedNodes
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from booking.hubs.hub_api import HttpHubApi
@@ -90,7 +91,8 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     registry = registry or new_registry()
     cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES)
     cache.keep_scheduling_objects()
-    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED)
+    kubelets = settings.without_agent != "none"
+    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED, kubelets=kubelets)
     wrong_clock = clock_skew_reason(kube.skew)
     base = Base(
         settings=settings,
@@ -209,11 +211,13 @@ def reclaim(base: Base) -> Reclaimer:
         instance=settings.instance,
         unfit=clock_skew_reason(kube.skew),
     )
+    guards = Guards(leads=elector.leads, unready_reason=base.unready_reason)
+    count = CountedNodes(kube, base.cache, clock, without_agent=settings.without_agent, may_act=guards.permit)
     reclaimer = Reclaimer(
         kube,
         clock,
         base.cache,
-        guards=Guards(leads=elector.leads, unready_reason=base.unready_reason),
+        guards=guards,
         evictor=evictor,
         write_event=_event_writer(events),
         terms=_terms(settings),
@@ -228,6 +232,7 @@ def reclaim(base: Base) -> Reclaimer:
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
     base.process.thread("elector", elector.run)
     base.process.thread("reclaimer", reclaimer.run)
+    base.process.thread("counted nodes", count.run)
     base.process.thread("events", events.run)
     return reclaimer
 

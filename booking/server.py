@@ -170,7 +170,8 @@ def _backends(
     process.closing("asking connections", asking.close)
     metrics = ServerMetrics(registry)
     cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES)
-    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED)
+    kubelets = settings.without_agent != "none"
+    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED, kubelets=kubelets)
     terms = terms_of(settings)
     nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason, policy=policy.current)
     lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())

@@ -94,6 +94,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to a controller's pod whose booking is over; the controller needs the same."""
     restart_cost_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60
     """What starting again costs a victim, for who would leave first; the controller needs the same."""
+    without_agent: Literal["none", "labelled", "all"] = "none"
+    """Which nodes have no node agent, so that the controller counts their GPUs and their kubelets' Leases say
+    that they live: none, those labelled `gpu-booking.io/without-agent=true`, or all. Extender, controller and
+    booking server need the same."""
     namespace: str = names.NAMESPACE
     """Where the mirror's Lease is."""
     kube_server: str | None = None
@@ -181,6 +185,10 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long before its end the owner of a pod is warned."""
     webhook_certificates: Literal["own", "cert-manager"] = "own"
     """What makes the webhook's certificate: the controller itself, or cert-manager, in the same Secret."""
+    without_agent: Literal["none", "labelled", "all"] = "none"
+    """Which nodes have no node agent, so that the controller counts their GPUs and their kubelets' Leases say
+    that they live: none, those labelled `gpu-booking.io/without-agent=true`, or all. Extender, controller and
+    booking server need the same."""
     namespace: str = names.NAMESPACE
     """Where Leases and the webhook's Secret are."""
     kube_server: str | None = None

@@ -7,9 +7,7 @@ means that the settings cannot be used, exit code 1 from the doctor that somethi
 
 import os
 import sys
-import threading
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from cluster.kube.interface import Kube
 from cluster.kube.node_lease import LeaseRenewer
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NODES, PODS
+from cluster.objects.device_usage import NodeUsage
 from cluster.objects.inventory import Device
 from cluster.objects.nodes import Node
 from cluster.process import logs
@@ -35,28 +34,22 @@ from cluster.process.metrics import measured, new_registry
 from cluster.process.probes import Check, Probes, ServeError, serve
 from cluster.process.settings import SettingsError, load
 from cluster.version import VERSION
-from deviceplugin.advertised import AdvertisingOptions
 from deviceplugin.allocation.mig_packing import DevicePick, by_parts
-from deviceplugin.allocator import Allocator, AllocatorSources, first_devices
+from deviceplugin.allocator import AllocatorSources
+from deviceplugin.beside.choice import OwnNode, ending_at_a_change
+from deviceplugin.beside.role import Devices, Role
+from deviceplugin.composition import role_of
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.doctor import Tools, examine, report
-from deviceplugin.dra.prepared import PreparedFile
-from deviceplugin.dra.registration import Endpoints as ClaimEndpoints
-from deviceplugin.dra.serving import ClaimServing, held_by_claims, prepared_file
 from deviceplugin.injection.driver import library_under
-from deviceplugin.injection.host_cdi_files import HostFolders
-from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.kubelet.apiserver_pods import ApiServerPods
 from deviceplugin.kubelet.bound_pods import BoundPods
 from deviceplugin.kubelet.bound_pods_watch import BoundPodsWatch
 from deviceplugin.kubelet.checkpoint import CheckpointFile
-from deviceplugin.kubelet.pod_access import PodAccess
 from deviceplugin.kubelet.pod_resources import PodResources
 from deviceplugin.kubelet.pod_source import PodSource
 from deviceplugin.kubelet.pods_api import PodsApi
-from deviceplugin.kubelet.registration import Endpoints, Registrar, SocketNames
-from deviceplugin.kubelet.registrations import Registrations
-from deviceplugin.kubelet.root_in_use import root_in_use
+from deviceplugin.kubelet.registration import SocketNames
 from deviceplugin.linked_gpus import Linked
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.node.device_orders import DeviceOrdersHandler
@@ -70,12 +63,11 @@ from deviceplugin.nvml.interface import Nvml
 from deviceplugin.nvml.numa import numa_from_sysfs
 from deviceplugin.nvml.real import RealNvml
 from deviceplugin.nvml.watch import GpuWatch, NvmlReport
-from deviceplugin.plugin import DevicePlugin
-from deviceplugin.preparation import UNRESPONSIVE, UNRESPONSIVE_AFTER, Folders, Preparation
+from deviceplugin.preparation import UNRESPONSIVE, UNRESPONSIVE_AFTER
 from deviceplugin.process.graceful_shutdown import GracefulShutdown
 from deviceplugin.process.log_writer import AsyncLogStream
 from deviceplugin.process.loop_watchdog import WatchedClock, alive
-from deviceplugin.publish import GpuEventReporter, PodAccessReporter, Publisher, PublisherSources
+from deviceplugin.publish import GpuEventReporter, NodeProblemReporter, Publisher, PublisherSources
 from deviceplugin.settings import Settings
 from deviceplugin.usage.holder_source import HolderSource
 from deviceplugin.usage.holders_page import HoldersPage
@@ -133,56 +125,49 @@ def build(
     started = int(clock.now().timestamp() * 1000)
     instance = settings.instance or f"pid{os.getpid()}"
     kube = _kube(settings, environ, clock)
+    process = Process(names.NODE_AGENT, clock)
     device_cache = DeviceCache()
     bound = BoundPods(clock)
-    linked, labelling = Linked(), _labelling(settings)
+    linked = Linked()
+    labelling = Labelling(settings.mig_strategy, settings.sys_root, on=settings.node_labels)
     sources = _sources(settings, device_cache, kube, bound, pick=linked.pick, clock=clock)
     rounds = {name: WatchedClock(name, clock) for name in ("preparation", "resources", "publisher")}
-    preparation = _preparation(settings, sources, metrics, clock=rounds["preparation"])
     sockets = SocketNames(instance, started)
-    claims = _claims(settings, sources, sockets, kube=kube, clock=clock)
+    role = role_of(settings, kube, sources, sockets, metrics=metrics, rounds=rounds, clock=clock)
     nvml = DeadlineNvml(RealNvml(_library(settings)), clock, settings.nvml_deadline_seconds)
     recorder = EventRecorder(kube, clock, component=names.NODE_AGENT, registry=registry)
-    measurer = _measurer(settings, sources, recorder, registry, clock=clock)
-    report = _each(linked.update, labelling.update, preparation.update, claims.update)
+    measurer = _measurer(settings, sources, recorder, registry, as_reported=role.as_reported, clock=clock)
+    report = _each(linked.update, labelling.update, role.devices.update)
     watch = _watch(settings, nvml, report, measurer, clock=clock)
-    registrations = _registrations(settings, sources, sockets, metrics, clock=clock)
-    resources = Registrations(device_cache, registrations, rounds["resources"])
-    access = _pod_access(settings, sources, clock)
-    orders, following = _orders(settings, preparation, watch, kube=kube, clock=clock)
+    seen_by = (role.see, ending_at_a_change(role.whose, settings.device_plugin, process.end))
+    orders, following = _orders(settings, role.devices, watch, seen_by, kube=kube, clock=clock)
     observe = _until_followed(orders, following, measurer)
     labels = LabelWriter(kube, lambda: labelling.wanted, clock)
-    facts = _facts(sources, access, recorder, observe=observe, labels=labels)
+    facts = _facts(sources, role, recorder, observe=observe, labels=labels)
     publisher = Publisher(kube, settings.node_name, facts, metrics=metrics, clock=rounds["publisher"])
-    owner = claims if settings.device_plugin == "dra" else resources
-    serves, holder = _serving(owner, access), f"{instance}-{started}"
-    lease = _lease(settings, kube, clock, serves=serves, monitor=measurer, holder=holder)
-    ready = {**_readiness(device_cache, watch, owner, publisher), "pods": lambda: access.problem}
-    _measure(registry, watch, lease, measurer)
-    _measure_pods(registry, access)
-    stuck = {"loops": alive([rounds["resources"]])}
-    healthy = {"loops": alive(rounds.values()), "gpus": ready["gpus"], "kubelet": ready["kubelet"]}
+    lease = _lease(settings, kube, clock, role=role, monitor=measurer, holder=f"{instance}-{started}")
+    ready = {**_readiness(device_cache, watch, role, publisher), "pods": role.pods_problem}
+    _measure(registry, watch, lease, measurer=measurer, role=role)
+    stuck = {"loops": alive([rounds[role.rounds[0]]])}
+    healthy = {
+        "loops": alive(rounds[name] for name in role.rounds),
+        "gpus": ready["gpus"],
+        "kubelet": ready["kubelet"],
+    }
     page = HoldersPage(Probes(registry, alive=stuck, healthy=healthy, ready=ready), measurer.snapshot)
     server = serve(page, settings.host, settings.port)
 
     last = GracefulShutdown(lease.release_lease, clock)
-    process = Process(names.NODE_AGENT, clock)
-    follow_pods = _bound_pods(settings, sources.pods, bound, resources, kube=kube, clock=clock).run
-    threads: dict[str, Callable[[threading.Event], None]] = {
-        "nvml": abandoning_a_hung_driver(watch.run, clock, nvml.abandon_overdue),
-        "preparation": partial(preparation.run, unresponsive_for=watch.unresponsive_for),
-        "pod access": access.run,
-        "registration": last.body(resources.run),
-        **({"claims": last.body(claims.run)} if owner is claims else {}),
-        "pods": last.body(follow_pods),
-        "orders": following.run,
-        "publisher": publisher.run,
-        "measurer": measurer.run,
-        "events": recorder.run,
-        "lease": lease.run,
-    }
-    for name, body in threads.items():
-        process.thread(name, body)
+    process.thread("nvml", abandoning_a_hung_driver(watch.run, clock, nvml.abandon_overdue))
+    process.thread("preparation", partial(role.devices.run, unresponsive_for=watch.unresponsive_for))
+    role.serve(process, last)
+    follow_pods = _bound_pods(settings, sources.pods, bound, role, kube=kube, clock=clock).run
+    process.thread("pods", last.body(follow_pods))
+    process.thread("orders", following.run)
+    process.thread("publisher", publisher.run)
+    process.thread("measurer", measurer.run)
+    process.thread("events", recorder.run)
+    process.thread("lease", lease.run)
     process.closing("probes", server.close)
     process.closing("release", last.leave)
     return process
@@ -192,37 +177,17 @@ def _library(settings: Settings) -> Path | None:
     return settings.nvml_library or library_under(settings.driver_root)
 
 
-def _preparation(
-    settings: Settings, sources: AllocatorSources, metrics: AgentMetrics, *, clock: Clock
-) -> Preparation:
-    return Preparation(
-        sources.device_cache,
-        AdvertisingOptions(
-            strategy=settings.device_list_strategy,
-            mig=settings.mig_strategy,
-            slots=0 if settings.device_plugin == "dra" else settings.sharing_slots,
-            reserve=settings.sharing_reserve_mib,
-            by_claims=settings.device_plugin == "dra",
-        ),
-        _folders(settings),
-        checkpoint=sources.checkpoint,
-        pods=sources.pods.at_once,
-        claimed=partial(held_by_claims, _prepared(settings)),
-        host=HostFolders(settings.host_cdi_dirs),
-        metrics=metrics,
-        clock=clock,
-    )
-
-
 def _measurer(
     settings: Settings,
     sources: AllocatorSources,
     recorder: EventRecorder,
     registry: CollectorRegistry,
     *,
+    as_reported: Callable[[NodeUsage], NodeUsage],
     clock: Clock,
 ) -> UsageMonitor:
     options = Options(
+        as_reported=as_reported,
         proc=settings.proc_root,
         tolerated=frozenset(settings.tolerated_processes),
         report_every=settings.usage_report_seconds,
@@ -273,51 +238,43 @@ def _watch(
 
 
 def _orders(
-    settings: Settings, preparation: Preparation, watch: GpuWatch, *, kube: Kube, clock: Clock
+    settings: Settings,
+    devices: Devices,
+    watch: GpuWatch,
+    seen_by: Iterable[Callable[[Node], None]],
+    *,
+    kube: Kube,
+    clock: Clock,
 ) -> tuple[DeviceOrdersHandler, Reflector[Node]]:
-    orders = DeviceOrdersHandler(preparation.cordon, watch.clear, preparation.share)
+    orders = DeviceOrdersHandler(devices.cordon, watch.clear, devices.share)
     mine = f"metadata.name={settings.node_name}"
-    return orders, Reflector(kube, NODES, orders, clock, field_selector=mine)
-
-
-def _pod_access(settings: Settings, sources: AllocatorSources, clock: Clock) -> PodAccess:
-    return PodAccess(
-        (PodsApi(settings.pods_api_socket, clock), PodResources(settings.pod_resources_socket)),
-        sources.checkpoint,
-        clock,
-        root=settings.kubelet_root,
-        root_in_use=partial(root_in_use, settings.proc_root),
-    )
+    return orders, Reflector(kube, NODES, OwnNode(orders, *seen_by), clock, field_selector=mine)
 
 
 def _facts(
     sources: AllocatorSources,
-    access: PodAccess,
+    role: Role,
     recorder: EventRecorder,
     *,
     observe: Callable[[Node], None],
     labels: LabelWriter,
 ) -> PublisherSources:
     return PublisherSources(
-        device_cache=sources.device_cache,
+        device_cache=role.shown,
         checkpoint=sources.checkpoint,
-        pods=sources.pods.at_once,
+        pods=role.compared_pods,
         observe=observe,
         label=labels.write,
-        report=_events(recorder, access),
+        report=_events(recorder, role),
     )
 
 
-def _serving(resources: Registrations | ClaimServing, access: PodAccess) -> Callable[[], bool]:
-    return lambda: resources.is_registered and access.problem is None
-
-
-def _events(recorder: EventRecorder, access: PodAccess) -> Callable[[Node, tuple[Device, ...]], None]:
-    gpus, pods = GpuEventReporter(recorder), PodAccessReporter(recorder)
+def _events(recorder: EventRecorder, role: Role) -> Callable[[Node, tuple[Device, ...]], None]:
+    gpus, problems = GpuEventReporter(recorder), NodeProblemReporter(recorder)
 
     def report(node: Node, devices: tuple[Device, ...]) -> None:
         gpus.report(node, devices)
-        pods.report(node, access.lasting_problem)
+        problems.report(node, pods=role.lasting_problem(), other_plugin=role.other_plugin())
 
     return report
 
@@ -327,7 +284,7 @@ def _lease(
     kube: Kube,
     clock: Clock,
     *,
-    serves: Callable[[], bool],
+    role: Role,
     monitor: UsageMonitor,
     holder: str,
 ) -> LeaseRenewer:
@@ -338,7 +295,7 @@ def _lease(
         holder=holder,
         namespace=settings.namespace,
         annotations=monitor.annotations,
-        serves=serves,
+        serves=role.serves,
         node=settings.node_name,
     )
 
@@ -360,18 +317,14 @@ def _bound_pods(
     settings: Settings,
     pods: PodSource,
     bound: BoundPods,
-    resources: Registrations,
+    role: Role,
     *,
     kube: Kube,
     clock: Clock,
 ) -> BoundPodsWatch:
     mine = f"spec.nodeName={settings.node_name}"
     watch = Reflector(kube, PODS, bound, clock, field_selector=mine)
-    return BoundPodsWatch(watch.run, lambda: resources.is_registered and pods.needs_watch, clock)
-
-
-def _labelling(settings: Settings) -> Labelling:
-    return Labelling(settings.mig_strategy, settings.sys_root, on=settings.node_labels)
+    return BoundPodsWatch(watch.run, lambda: role.registered.is_registered and pods.needs_watch, clock)
 
 
 def _sources(
@@ -397,75 +350,13 @@ def _sources(
     )
 
 
-def _registrations(
-    settings: Settings,
-    sources: AllocatorSources,
-    sockets: SocketNames,
-    metrics: AgentMetrics,
-    *,
-    clock: Clock,
-) -> Callable[[str], Registrar]:
-    def registration(resource: str) -> Registrar:
-        checkpoint = CheckpointFile(settings.device_plugins, resource)
-        pick = first_devices if resource == names.SHARED_RESOURCE else sources.pick
-        ours = replace(sources, resource=resource, checkpoint=checkpoint, pick=pick)
-        admission = Allocator(ours, metrics=metrics, clock=clock)
-        plugin = partial(
-            DevicePlugin,
-            admission,
-            sources.device_cache,
-            resource=resource,
-            strategy=settings.device_list_strategy,
-            shares=ShareFiles(settings.cdi_dir),
-            clock=clock,
-        )
-        endpoints = Endpoints(folder=settings.device_plugins, resource=resource, names=sockets)
-        return Registrar(endpoints, plugin, metrics=metrics, clock=clock)
-
-    return registration
-
-
-def _claims(
-    settings: Settings, sources: AllocatorSources, sockets: SocketNames, *, kube: Kube, clock: Clock
-) -> ClaimServing:
-    folders = _folders(settings)
-    return ClaimServing(
-        ClaimEndpoints(kubelet_root=settings.kubelet_root, driver=settings.dra_driver, names=sockets),
-        sources,
-        kube,
-        node=settings.node_name,
-        cdi=settings.cdi_dir,
-        specification=lambda nodes: folders.specification(nodes, folders.mounts(), names.CLAIM_CDI_KIND),
-        file=_prepared(settings),
-        clock=clock,
-    )
-
-
-def _prepared(settings: Settings) -> PreparedFile:
-    return prepared_file(settings.kubelet_root, settings.dra_driver, settings.proc_root)
-
-
 def _kube(settings: Settings, environ: Mapping[str, str], clock: Clock) -> Kube:
     connection = configured(settings, clock, environ)
     return KubeClient(connection, clock, user_agent=names.user_agent(names.NODE_AGENT, VERSION))
 
 
-def _folders(settings: Settings) -> Folders:
-    return Folders(
-        cdi=settings.cdi_dir,
-        dev_root=settings.dev_root,
-        host_dev_root=settings.host_dev_root or settings.dev_root,
-        driver_root=settings.driver_root,
-        host_driver_root=settings.host_driver_root or settings.driver_root,
-        capabilities=settings.mig_capabilities,
-    )
-
-
 def _readiness(
-    device_cache: DeviceCache,
-    watch: GpuWatch,
-    resources: Registrations | ClaimServing,
-    publisher: Publisher,
+    device_cache: DeviceCache, watch: GpuWatch, role: Role, publisher: Publisher
 ) -> dict[str, Check]:
     def gpus() -> str | None:
         if watch.unresponsive_for() >= UNRESPONSIVE_AFTER:
@@ -474,13 +365,13 @@ def _readiness(
 
     return {
         "gpus": gpus,
-        "kubelet": lambda: resources.problem,
+        "kubelet": lambda: role.registered.problem,
         "node": lambda: publisher.problem,
     }
 
 
 def _measure(
-    registry: CollectorRegistry, watch: GpuWatch, lease: LeaseRenewer, measurer: UsageMonitor
+    registry: CollectorRegistry, watch: GpuWatch, lease: LeaseRenewer, *, measurer: UsageMonitor, role: Role
 ) -> None:
     measured(
         registry,
@@ -492,11 +383,8 @@ def _measure(
         registry, "agent_measurement_age_seconds", "Seconds since the GPUs were last measured.", measurer.age
     )
     measured(registry, "agent_lease_age_seconds", "Seconds since the agent renewed its Lease.", lease.age)
-
-
-def _measure_pods(registry: CollectorRegistry, access: PodAccess) -> None:
     known = "1 while the agent can tell which pod is being admitted; otherwise the node gets no pods."
-    measured(registry, "agent_pods_known", known, lambda: float(access.problem is None))
+    measured(registry, "agent_pods_known", known, lambda: float(role.pods_problem() is None))
 
 
 if __name__ == "__main__":

@@ -18,10 +18,13 @@ from cluster.kube.access_review import Permission
 from cluster.kube.errors import ApiError
 from cluster.kube.events import NAMESPACE_OF_NODES
 from cluster.objects.nodes import Node
+from deviceplugin.beside.choice import whose
 from deviceplugin.injection import cdi, driver
 from deviceplugin.injection.strategy import Strategy
+from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointFile
 from deviceplugin.kubelet.pod_access import wrong_root
 from deviceplugin.kubelet.root_in_use import root_in_use
+from deviceplugin.kubelet.second_plugin import OtherPlugin
 from deviceplugin.nvml.interface import Nvml, NvmlError
 from deviceplugin.settings import Settings
 from deviceplugin.usage.processes import Processes
@@ -77,6 +80,7 @@ def examine(settings: Settings, tools: Tools) -> Iterator[Finding]:
     yield from _device_nodes(settings.dev_root, minors)
     yield _driver_files(settings)
     yield from _sockets(settings)
+    yield _other_plugin(settings, tools)
     yield _processes(Processes(settings.proc_root))
     if settings.device_list_strategy is Strategy.CDI:
         yield _cdi_folder(settings.cdi_dir)
@@ -182,6 +186,33 @@ def _sockets(settings: Settings) -> Iterator[Finding]:
     if pods_api.severity != "fine":
         severity, without = "wrong", "pods cannot be distinguished, so the node gets none"
     yield _socket("kubelet's PodResources API", settings.pod_resources_socket, severity, without)
+
+
+def _other_plugin(settings: Settings, tools: Tools) -> Finding:
+    about, found = "other plugins", OtherPlugin(settings.device_plugins)()
+    try:
+        mode = whose(tools.node(), settings.device_plugin)
+    except ApiError:
+        mode = settings.device_plugin
+    if mode == "existing":
+        return _existing(settings)
+    if found is not None:
+        return Finding(about, "wrong", found)
+    return Finding(about, "fine", "None gives out GPUs on this node.")
+
+
+def _existing(settings: Settings) -> Finding:
+    """Whether another plugin has registered GPUs, where it is to give them out."""
+    about = "other plugins"
+    try:
+        registered = CheckpointFile(settings.device_plugins, names.GPU_RESOURCE).registered()
+    except CheckpointError as error:
+        return Finding(about, "wrong", str(error))
+    if not registered:
+        message = "The kubelet has no registered GPU: the device plugin of this node does not run."
+        return Finding(about, "wrong", message)
+    counted = ", ".join(f"{name}: {len(ids)}" for name, ids in sorted(registered.items()))
+    return Finding(about, "fine", f"Another one gives out the GPUs, and this agent observes ({counted}).")
 
 
 def _socket(about: str, path: Path, severity: Severity, without: str) -> Finding:

@@ -81,6 +81,12 @@ class AgentMetrics(KubeletMetrics):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__(registry)
+        self.other_plugin: Final = Gauge(
+            "agent_other_plugin",
+            "1 while another device plugin gives out this node's GPUs, so that this agent does not register.",
+            namespace=NAMESPACE,
+            registry=registry,
+        )
         self._shown: frozenset[tuple[str, ...]] = frozenset()
         self.devices: Final = Gauge(
             "agent_devices",

@@ -49,12 +49,13 @@ def wanted(devices: AdvertisedDevices, drifting: Mapping[str, Assignment] | None
     """The Node's wanted annotations; one whose value is not known yet is left as it is.
 
     A node whose GPUs cannot be seen keeps those in its annotation, all unhealthy with the reason: what is
-    known about them is not lost, and they get no new pods.
+    known about them is not lost, and they get no new pods. The controller's mark of a node without an agent
+    goes.
     """
     drift_text: Annotations = {}
     if drifting is not None:
         drift_text = {names.DRIFT: encode_drift(dict(drifting)) if drifting else None}
-    return {**_wanted_inventory(devices, node), **drift_text}
+    return {**_wanted_inventory(devices, node), **drift_text, names.COUNTED: None}
 
 
 def _wanted_inventory(devices: AdvertisedDevices, node: Node) -> Annotations:
@@ -120,18 +121,27 @@ class GpuEventReporter:
                 self._recorder.warning(node, names.GPU_UNHEALTHY, f"{gpu} gets no new pods. {reason}.")
 
 
-class PodAccessReporter:
+class NodeProblemReporter:
     """Events on the Node: why it gets no pods although its GPUs are well."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
-        self._reported: str | None = None
+        self._pods: str | None = None
+        self._plugin: str | None = None
 
-    def report(self, node: Node, problem: str | None) -> None:
-        """Report a problem that is another than in the last call."""
-        if problem is not None and problem != self._reported:
-            self._recorder.warning(node, names.PODS_UNREADABLE, problem)
-        self._reported = problem
+    def report(self, node: Node, *, pods: str | None, other_plugin: str | None) -> None:
+        """Report problems that are others than in the last call.
+
+        Args:
+            node: the Node.
+            pods: why it is not known which pod is being admitted.
+            other_plugin: which other plugin gives out the GPUs.
+        """
+        if pods is not None and pods != self._pods:
+            self._recorder.warning(node, names.PODS_UNREADABLE, pods)
+        if other_plugin is not None and other_plugin != self._plugin:
+            self._recorder.warning(node, names.OTHER_PLUGIN, other_plugin)
+        self._pods, self._plugin = pods, other_plugin
 
 
 class Publisher:

@@ -49,9 +49,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     namespace: Namespace = names.NAMESPACE
     """Where the agent's Lease is."""
 
-    device_plugin: Literal["ours", "dra"] = "ours"
-    """Who gives the node's GPUs: our device plugin (``ours``), or our driver of claims (``dra``). After a
-    change, devices that pods still have in the other way stay with them until they end."""
+    device_plugin: Literal["ours", "existing", "dra"] = "ours"
+    """Who gives out the GPUs, unless the Node's label ``gpu-booking.io/device-plugin`` says: this agent's
+    device plugin, another one that is there already and that the agent then only observes, or this agent's
+    driver of claims. Devices that pods still have in another way of ours stay with them until they end."""
     dra_driver: DriverName = names.DRA_DRIVER
     """Name of the driver of claims, in DeviceClasses and ResourceSlices."""
     device_list_strategy: Strategy = Strategy.CDI

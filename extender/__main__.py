@@ -117,7 +117,7 @@ def build(
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
     state = ClusterState(clock, settings.scheduler_name, home=settings.namespace, sources=SOURCES)
-    following = follow(kube, state, clock, namespace=settings.namespace)
+    following = follow(kube, state, clock, namespace=settings.namespace, kubelets=settings.kubelets)
     wrong_clock = clock_skew_reason(kube.skew)
     doubts: list[Check] = [wrong_clock]
     leading = leadership(settings, binding_kube, state, clock=clock, unfit=doubts)
@@ -155,7 +155,9 @@ def build(
     return process
 
 
-def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> Informers:
+def follow(
+    kube: Kube, state: ClusterState, clock: Clock, *, namespace: str, kubelets: bool = False
+) -> Informers:
     """The informers of the state, with Namespaces; events wait while kube-scheduler is answered."""
     return Informers(
         kube,
@@ -164,6 +166,7 @@ def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> 
         namespace=namespace,
         kinds=FOLLOWED,
         pods=UNSUCCESSFUL,
+        kubelets=kubelets,
         give_way=state.priority.give,
         once_synced=freeze_objects,
     )

@@ -40,6 +40,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Largest request: a pod and the names of all nodes."""
     namespace: str = names.NAMESPACE
     """Where the node agents' and the scheduler's Leases are."""
+    without_agent: Literal["none", "labelled", "all"] = "none"
+    """Which nodes have no node agent, so that the controller counts their GPUs and their kubelets' Leases say
+    that they live: none, those labelled `gpu-booking.io/without-agent=true`, or all. Extender, controller and
+    booking server need the same."""
     placement: Placement = "binpack"
     """Which of the nodes that fit is best, for pods that request no policy."""
     maia: bool = False
@@ -64,3 +68,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The least important lines that are written."""
     log_style: Style = "json"
     """One JSON object per line, or text for people."""
+
+    @property
+    def kubelets(self) -> bool:
+        """Whether the Leases of kubelets are followed: on some nodes no agent renews one."""
+        return self.without_agent != "none"

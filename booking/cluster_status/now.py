@@ -17,7 +17,7 @@ from cluster import names
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.predicates import AGENT
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, is_mixed, is_replica
 from cluster.objects.meta import Instant
 from cluster.objects.pods import Pod
 
@@ -158,7 +158,27 @@ def _problem(view: NodeView, agent: AgentState, snapshot: StatusSnapshot) -> str
         return _message(view.fault)
     if unknown := sum(view.unknown.values()):
         return f"Pods hold {unknown} devices, and it is not known which."
-    return "The node is cordoned." if node and node.spec.unschedulable else None
+    if node and node.spec.unschedulable:
+        return "The node is cordoned."
+    return _less(view, is_counted=bool(node and node.metadata.annotation(names.COUNTED)))
+
+
+def _less(view: NodeView, *, is_counted: bool) -> str | None:
+    """What is less known, or less can be had, where another device plugin gives out the GPUs."""
+    if not view.is_numbered:
+        return None
+    found = ["Another device plugin gives out its GPUs, and the kubelet chooses which one a pod gets."]
+    if is_counted:
+        found.append("No node agent runs there: why a GPU is sick and how it is used is not known.")
+    if any(map(is_replica, view.devices)):
+        found.append("It gives out turns on its GPUs (replicas), which cannot be booked.")
+    if any(map(is_mixed, view.devices)):
+        found.append("They are of several models, so that no pod can ask for one, and they cannot be booked.")
+    return " ".join(found)
+
+
+def _given(real: str | None) -> str | None:
+    return None if real is None else f"The kubelet has given its pod {real}."
 
 
 def _device(
@@ -180,7 +200,7 @@ def _device(
         model=device.model,
         state=state,
         standing=seen.standings.get((view.name, device.uuid)),
-        why=reason,
+        why=reason or _given(used.real(device.uuid) if holders else None),
         pods=tuple(
             _holder(pod, view, seen, memory=used.memory(device.uuid, pod.metadata.uid)) for pod in shown
         ),

@@ -16,7 +16,7 @@ from booking.cluster_status.snapshot import StatusSnapshot
 from cluster import names
 from cluster.decide.ledger import NodeView
 from cluster.objects.bookings import Booking
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, is_mixed, is_replica
 from cluster.objects.maintenance import BlocksError, decode_blocks
 
 Standing = Literal["bookable", "lent", "idle_though_booked", "in_use"]
@@ -54,7 +54,7 @@ def standings_of(snapshot: StatusSnapshot, classes: Classes) -> Standings:
         for device in _whole(view):
             if standing := _of_holders(device, view, snapshot, classes):
                 found[name, device.uuid] = standing
-            elif agent == "alive" and not view.fault:
+            elif agent == "alive" and not view.fault and not is_replica(device) and not is_mixed(device):
                 unheld.setdefault((name, _model(device)), []).append(device)
     idle = _idle(snapshot, {place: len(devices) for place, devices in unheld.items()})
     for (node, model), devices in unheld.items():

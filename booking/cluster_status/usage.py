@@ -56,6 +56,11 @@ class Used:
         usage = self._of.get(uuid)
         return (usage.pods or {}).get(pod) if usage else None
 
+    def real(self, uuid: str) -> str | None:
+        """UUID of the GPU that the kubelet has chosen for a numbered one; None if that is not known."""
+        usage = self._of.get(uuid)
+        return usage.real if usage else None
+
     def squatters(self, uuid: str) -> tuple[SquatterNow, ...]:
         """Processes that use a device without holding it."""
         return tuple(self._squatters(uuid))

@@ -12,7 +12,7 @@ from typing import Any, Final
 from cluster import names
 from cluster.cache.adoption import Adoption
 from cluster.cache.cover import Cover
-from cluster.cache.leases import Leases
+from cluster.cache.leases import KubeletLeases, Leases
 from cluster.cache.node_snapshots import NodeSnapshot, NodeSnapshots
 from cluster.cache.placement_needs import PlacementNeeds
 from cluster.cache.pods import Pods
@@ -87,6 +87,8 @@ class ClusterCache:
         """Renewals of all Leases in the product's namespace."""
         self.uses: Final = leases.uses
         """Node -> how its GPUs are used, by its agent's Lease (``cluster.objects.device_usage``)."""
+        self.kubelet_leases: Final = KubeletLeases(self._guard, self.liveness, clock)
+        """Signs of life of the kubelets; they count where the controller counts a node's GPUs."""
         pods = Pods(self._guard, self._ledger, at_a_time=at_a_time, give_way=give_way)
         self._stores: dict[str, Store[Any]] = {PODS.plural: pods, LEASES.plural: leases}
         self.pods: Final = pods.live
@@ -262,6 +264,8 @@ class ClusterCache:
             self._cover.list_pod(kept)
 
     def _count_node(self, name: str, _before: Node | None, node: Node | None) -> None:
+        counted = bool(node and node.metadata.annotation(names.COUNTED))
+        self.liveness.count_kubelet(name, counts=counted)
         if node:
             self._ledger.apply_node(node)
         else:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from cluster import names
 from cluster.cache.cache import ClusterCache
 from cluster.kube.interface import Kube
 from cluster.kube.reflector import Reflector
@@ -50,6 +51,7 @@ class Informers:
         namespace: str,
         kinds: Iterable[Resource[Any]] = (),
         pods: str = LIVING,
+        kubelets: bool = False,
         give_way: Callable[[], None] = nothing,
         once_synced: Callable[[], None] = nothing,
     ) -> None:
@@ -62,6 +64,7 @@ class Informers:
             namespace: where the Leases are.
             kinds: what is followed besides ``ALWAYS``.
             pods: the selection of pods that is followed.
+            kubelets: whether the Leases of kubelets are followed, since no agent runs on some nodes.
             give_way: called before each event of a pod, since those are by far the most frequent.
             once_synced: called once, from a reflector's thread, when all kinds have been read.
         """
@@ -72,6 +75,9 @@ class Informers:
         self._reflectors: dict[str, Reflector[Any]] = {}
         for resource in (*ALWAYS, *kinds):
             self.add(resource.plural, self._reflector(resource))
+        if kubelets:
+            of_kubelets = Reflector(kube, LEASES, cache.kubelet_leases, clock, namespace=names.KUBELET_LEASES)
+            self.add("leases of kubelets", of_kubelets)
 
     def _reflector(self, resource: Resource[Any]) -> Reflector[Any]:
         is_pod = resource is PODS

@@ -49,3 +49,30 @@ class Leases(Store[Lease]):
         monotonic, now = self._clock.monotonic(), self._clock.now()
         self._liveness.apply_lease(lease, monotonic=monotonic, now=now)
         self.renewals.apply_lease(lease, monotonic=monotonic, now=now)
+
+
+class KubeletLeases(Store[Lease]):
+    """Node -> the Lease that its kubelet renews: a sign of life where no agent of ours runs (law L6)."""
+
+    def __init__(self, guard: Guard, liveness: Liveness, clock: Clock) -> None:
+        super().__init__(guard, LEASES, notifies=False)
+        self._liveness = liveness
+        self._clock = clock
+        self.observe(self._count)
+
+    def replace(self, items: Sequence[Lease], version: str = "", /) -> None:
+        """All of them, as of this version: changes before this list may have been missed."""
+        with self._guard.lock:
+            self._liveness.expect_list(monotonic=self._clock.monotonic())
+            super().replace(items, version)
+
+    def key(self, lease: Lease) -> str:
+        """Its name: all are of one namespace."""
+        return lease.metadata.name
+
+    def _count(self, name: str, _before: Lease | None, lease: Lease | None) -> None:
+        if lease is None:
+            self._liveness.forget_lease(name, of_kubelet=True)
+        else:
+            monotonic, now = self._clock.monotonic(), self._clock.now()
+            self._liveness.apply_lease(lease, monotonic=monotonic, now=now)

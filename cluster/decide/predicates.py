@@ -14,6 +14,7 @@ from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
 from cluster.objects.hold import Hold
+from cluster.objects.inventory import is_mixed, resource_of
 
 CORDONED: Final = reasons.CORDONED.reason()
 NOT_PUBLISHED: Final = reasons.NOT_PUBLISHED.reason()
@@ -25,6 +26,7 @@ AGENT: Final[Mapping[AgentState, Reason]] = {
     "kubelet-rejecting": reasons.KUBELET_REJECTING.reason(),
     "kubelet-short": reasons.KUBELET_SHORT.reason(),
 }
+KUBELET_CHOOSES: Final = reasons.KUBELET_CHOOSES.reason()
 TOO_MANY: Final = reasons.TOO_MANY.reason()
 ON_HOLD: Final = reasons.ON_HOLD.reason()
 NOMINATED: Final = reasons.NOMINATED.reason()
@@ -66,7 +68,19 @@ def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | 
         return reasons.UNREADABLE.reason(view.fault)
     if not view.published:
         return NOT_PUBLISHED
+    if view.is_numbered and (chosen := _not_ours_to_choose(request, view)):
+        return chosen
     return None if agent == "alive" else AGENT[agent]
+
+
+def _not_ours_to_choose(request: GpuRequest, view: NodeView) -> Reason | None:
+    """Why the pod cannot be sure of what it asks for where the kubelet chooses the GPUs itself."""
+    if request.selector.names_devices:
+        return KUBELET_CHOOSES
+    wanted = (device for device in view.devices if resource_of(device) in request.demand)
+    if request.selector.names_models and any(map(is_mixed, wanted)):
+        return reasons.ANY_OF_MIXED.reason(request.selector.text)
+    return None
 
 
 def elsewhere(hold: Hold) -> Reason:

@@ -14,7 +14,7 @@ from cluster.objects.cover_annotations import terminate_at
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_live
 
-OUT_OF_REACH: Final = frozenset({"kube-system", "kube-public", "kube-node-lease"})
+OUT_OF_REACH: Final = frozenset({"kube-system", "kube-public", names.KUBELET_LEASES})
 """Kubernetes' own namespaces: their pods are never evicted. Nor are those of the product's own namespace."""
 HANGS_AFTER: Final = timedelta(minutes=5)
 """Time after the end of a terminating pod's grace (its ``deletionTimestamp``); a kubelet needs seconds."""

@@ -125,6 +125,12 @@ KUBELET_SHORT: Final = Cause(
     "node(s) had a kubelet that reports fewer allocatable GPUs than the agent has",
     "the kubelet writes the Node's allocatable again, which takes up to 10 s",
 )
+KUBELET_CHOOSES: Final = Cause(
+    "kubelet-chooses",
+    "the kubelet of the node chooses the GPUs itself, so a pod cannot name one or leave one out",
+    "node(s) had a kubelet that chooses the GPUs itself, so a pod cannot name one or leave one out",
+    f"a request without {names.UUID} and {names.NOT_UUID}, or a node whose GPUs the node agent gives out",
+)
 TOO_MANY: Final = Cause(
     "too-many",
     "the pod asks for more GPUs than this node has",
@@ -148,6 +154,12 @@ MIXED_MODELS: Final = Cause(
     "this node has fewer GPUs{} of one model than the pod asks for, and it does not list several",
     "node(s) had fewer GPUs{} of one model than the pod asks for, and it does not list several",
     f"fewer GPUs, or a list of the models that may be mixed in {names.MODEL}",
+)
+ANY_OF_MIXED: Final = Cause(
+    "mixed-models",
+    "the kubelet of this node chooses among GPUs of several models, so the pod cannot be sure of a GPU{}",
+    "node(s) had a kubelet that chooses among GPUs of several models, so the pod cannot be sure of a GPU{}",
+    "a request without a model, or a node whose GPUs the node agent gives out",
 )
 UNHEALTHY: Final = Cause(
     "unhealthy",
@@ -221,6 +233,8 @@ ALL: Final = (
     AGENT_UNCONFIRMED,
     KUBELET_REJECTING,
     KUBELET_SHORT,
+    KUBELET_CHOOSES,
+    ANY_OF_MIXED,
     TOO_MANY,
     NO_SUCH,
     TOO_MANY_SUCH,

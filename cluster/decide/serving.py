@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from cluster import names
 from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState, Liveness
@@ -84,7 +83,7 @@ class Serving(Liveness):
         if self._last_lease_at is not None and monotonic - self._last_lease_at > MISSED_AFTER:
             self.require_renewal_after(monotonic)
         self._last_lease_at = monotonic
-        node = names.node_of_lease(lease.metadata.name)
+        node, _ = self._place_of(lease)
         before = None if node is None else self.state(node, monotonic=monotonic)
         super().apply_lease(lease, monotonic=monotonic, now=now)
         if node is not None and self.state(node, monotonic=monotonic) != before:

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Final
 
 from cluster import names
-from cluster.objects.inventory import Device, spellings
+from cluster.objects.inventory import Device, is_mixed, spellings
 from cluster.objects.pods import Pod, requested_models
 from cluster.objects.quantity import QuantityError, parse_amount
 
@@ -36,13 +36,23 @@ class DeviceSelector:
         """Whether it accepts all or none of the devices of one model and resource."""
         return not (self.min_memory or self.uuids or self.not_uuids)
 
+    @property
+    def names_devices(self) -> bool:
+        """Whether it requires certain devices, or excludes some, by their UUIDs."""
+        return bool(self.uuids or self.not_uuids)
+
+    @property
+    def names_models(self) -> bool:
+        """Whether it requires or excludes models."""
+        return bool(self.models or self.not_models)
+
     def takes(self, device: Device) -> bool:
         """Whether it accepts the device. Memory that the driver does not report counts as 0 (law L6)."""
         if self.models or self.not_models:
             names_of_it = spellings(device)
             if self.models and self.models.isdisjoint(names_of_it):
                 return False
-            if not self.not_models.isdisjoint(names_of_it):
+            if not self.not_models.isdisjoint(names_of_it) or (self.not_models and is_mixed(device)):
                 return False
         if device.memory < self.min_memory:
             return False

@@ -36,6 +36,8 @@ class DeviceUsage(Partial, frozen=True):
     power: int | None = None
     pods: dict[str, int] | None = None
     """Pod uid -> MiB that its processes use there, of pods that hold the device."""
+    real: str | None = None
+    """UUID of the GPU itself, where ``uuid`` is a number and the kubelet has chosen (``inventory``)."""
 
 
 class Squatter(Partial, frozen=True):

@@ -14,6 +14,10 @@ an unhealthy GPU), which more than halves the text for sixteen GPUs of seven MIG
     {"uuid": "MIG-...", "memory": 9728, "parent": "GPU-...", "profile": "1g.10gb"}
 
 A GPU that can be shared says so: ``"share": {"slots": 16, "memory": 80441}``.
+
+Where another device plugin is in charge, the kubelet chooses which GPU a pod gets. There a device is one of a
+count: ``"numbered": true``, with the node's name and a number in place of a UUID. If the GPUs are of several
+models, each has the model ``names.MIXED_MODEL`` and the least memory of all.
 """
 
 from collections.abc import Callable
@@ -73,11 +77,32 @@ class Device(Partial, frozen=True):
     """The resource under which it is requested, if that does not follow from the profile or its absence."""
     share: Sharing | None = None
     """What it offers to pods that share it; None if it is given whole only."""
+    numbered: bool = False
+    """Whether it is one of a count: the kubelet chooses which GPU its pod really gets."""
 
     @property
     def is_healthy(self) -> bool:
         """Whether the device may be given to a new pod."""
         return self.health == "healthy"
+
+
+def numbered_uuid(node: str, index: int, part: int | None = None) -> str:
+    """The id of a numbered GPU, or of a part of it: no two of a cluster have the same.
+
+    >>> numbered_uuid("node-a", 3), numbered_uuid("node-a", 3, 0)
+    ('node-a-3', 'node-a-3.0')
+    """
+    return f"{node}-{index}" if part is None else f"{node}-{index}.{part}"
+
+
+def is_replica(device: Device) -> bool:
+    """Whether it is one of the turns that another plugin gives on a GPU: nobody can book it."""
+    return device.numbered and device.model.endswith(names.SHARED_MODEL)
+
+
+def is_mixed(device: Device) -> bool:
+    """Whether the kubelet may give its pod a GPU of any of several models: nobody can ask for one of them."""
+    return device.numbered and device.model in (names.MIXED_MODEL, names.MIXED_REPLICA)
 
 
 @ready

@@ -137,6 +137,9 @@ class Steps:
 
     def _check_inside(self, name: str, given: frozenset[str]) -> None:
         sight = probe.read_sight(self._context.kubectl, namespace=self._context.namespace, name=name)
+        if any(self._devices[uuid].numbered for uuid in given):
+            self._check_count_inside(name, len(given), sight)
+            return
         expected = (tuple(sorted(given)), tuple(sorted(self._devices[u].index for u in given)))
         if sight is None or (sight.uuids, sight.gpu_minors) != expected:
             raise StepError(
@@ -145,6 +148,16 @@ class Steps:
                 seen="no output of the container" if sight is None else f"{sight.uuids}, {sight.gpu_minors}",
             )
         self._reporter.say(name, f"sees inside: {', '.join(sight.uuids)} at /dev/nvidia{sight.gpu_minors[0]}")
+
+    def _check_count_inside(self, name: str, count: int, sight: probe.Sight | None) -> None:
+        """The kubelet has chosen: as many GPUs are seen as were given, whichever they are."""
+        if sight is None or not len(set(sight.uuids)) == len(set(sight.gpu_minors)) == count:
+            raise StepError(
+                f"the container of {name} sees as many GPUs as it was given",
+                expected=str(count),
+                seen="no output of the container" if sight is None else f"{sight.uuids}, {sight.gpu_minors}",
+            )
+        self._reporter.say(name, f"sees inside: {', '.join(sight.uuids)}, which the kubelet has chosen")
 
     def _await_node(self, name: str, step: str) -> tuple[Device, ...]:
         patience = self._context.patience

@@ -58,7 +58,7 @@ def external_values(address: str) -> dict[str, Any]:
         "server": external(address, booking_server.PORT),
         "controller": external(address, booking_controller.PORT),
         "extender": {"enabled": False},
-        "nodeAgent": {"enabled": False},
+        "nodeAgent": {"enabled": False, "without": "none"},
     }
 
 

@@ -37,6 +37,7 @@ class _Entry(
 
 class _Data(msgspec.Struct):
     entries: list[_Entry] | None = msgspec.field(name="PodDeviceEntries")
+    registered: dict[str, list[str] | None] | None = msgspec.field(name="RegisteredDevices", default=None)
 
 
 @ready
@@ -50,12 +51,7 @@ def decode(content: bytes, resource: str) -> PodDevices:
     Raises:
         CheckpointError: the form is unknown.
     """
-    try:
-        entries = msgspec.json.decode(content, type=_File).data.entries or []
-    except msgspec.MsgspecError as error:
-        raise CheckpointError(
-            f"The kubelet's checkpoint has a form that this version does not know: {error}."
-        ) from error
+    entries = _decoded(content).entries or []
     found: dict[str, dict[tuple[str, str], frozenset[str]]] = {resource: {}}
     for entry in entries:
         if entry.resource == resource or names.is_gpu_resource(entry.resource):
@@ -63,6 +59,27 @@ def decode(content: bytes, resource: str) -> PodDevices:
                 device for ids in (entry.devices or {}).values() for device in ids or ()
             )
     return PodDevices(found.pop(resource), found)
+
+
+def registered(content: bytes) -> dict[str, frozenset[str]]:
+    """Resource -> ids of the healthy devices that a plugin has registered, for each GPU resource with any.
+
+    Raises:
+        CheckpointError: the form is unknown.
+    """
+    known = _decoded(content).registered or {}
+    return {
+        name: frozenset(ids) for name, ids in known.items() if ids and name.startswith(names.NVIDIA_PREFIX)
+    }
+
+
+def _decoded(content: bytes) -> _Data:
+    try:
+        return msgspec.json.decode(content, type=_File).data
+    except msgspec.MsgspecError as error:
+        raise CheckpointError(
+            f"The kubelet's checkpoint has a form that this version does not know: {error}."
+        ) from error
 
 
 class CheckpointFile:
@@ -78,13 +95,25 @@ class CheckpointFile:
         Raises:
             CheckpointError: its form is unknown, or it cannot be read.
         """
+        content = self._content()
+        return decode(content, self._resource) if content else PodDevices()
+
+    def registered(self) -> dict[str, frozenset[str]]:
+        """Resource -> ids of the healthy devices that a plugin has registered; NVIDIA's resources only.
+
+        Raises:
+            CheckpointError: its form is unknown, or it cannot be read.
+        """
+        content = self._content()
+        return registered(content) if content else {}
+
+    def _content(self) -> bytes | None:
         try:
-            content = self._path.read_bytes()
+            return self._path.read_bytes()
         except FileNotFoundError:
-            return PodDevices()
+            return None
         except OSError as error:
             raise CheckpointError(f"The kubelet's checkpoint cannot be read: {error}.") from error
-        return decode(content, self._resource)
 
 
 class CheckpointReader(Protocol):

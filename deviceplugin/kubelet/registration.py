@@ -11,6 +11,7 @@ import hashlib
 import re
 import socket
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from cluster import names
 from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.process.clock import Clock
 from deviceplugin.kubelet.channel import LARGEST_MESSAGE, channel
+from deviceplugin.kubelet.second_plugin import none_is_there
 from deviceplugin.kubelet.streams import Streams
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
 from deviceplugin.metrics import AgentMetrics
@@ -38,6 +40,8 @@ STREAM_WITHIN = 2.0
 """Seconds after a registration within which the kubelet must have opened its stream."""
 REGISTER_DEADLINE = 12.0
 """Timeout in seconds; the kubelet itself gives up after 10 s."""
+LOOK_EVERY = 5.0
+"""Seconds between two looks for another plugin while we are registered."""
 LONGEST_PAUSE = 5.0
 """Maximum seconds between two attempts, after many that failed."""
 GRACE = 2.0
@@ -161,7 +165,19 @@ class Registrar:
         *,
         metrics: AgentMetrics,
         clock: Clock,
+        other_plugin: Callable[[], str | None] = none_is_there,
     ) -> None:
+        """Nothing is registered yet.
+
+        Args:
+            endpoints: where and how.
+            plugin: creates the servicer of a registration.
+            metrics: get the registrations.
+            clock: for pauses.
+            other_plugin: returns which other plugin gives out the GPUs, for people: then we do not register.
+        """
+        self._other_plugin = other_plugin
+        self._looked_at = float("-inf")
         self._endpoints = endpoints
         self._plugin = plugin
         self._metrics = metrics
@@ -201,6 +217,8 @@ class Registrar:
         is_open = self._streams.is_open
         if is_open:
             self._failures = 0
+        if self._leaves_to_another(is_open=is_open):
+            return Step.WAIT
         self._metrics.registered.labels(self._endpoints.resource).set(self.is_registered)
         step = next_step(
             Situation(
@@ -216,6 +234,25 @@ class Registrar:
         if step is Step.REGISTER:
             self._register()
         return step
+
+    def _leaves_to_another(self, *, is_open: bool) -> bool:
+        """Whether another plugin gives out the GPUs: then we are not registered, and say so."""
+        now = self._clock.monotonic()
+        if is_open and now - self._looked_at < LOOK_EVERY:
+            return False
+        self._looked_at = now
+        found = self._other_plugin()
+        self._metrics.other_plugin.set(found is not None)
+        if found is None:
+            return False
+        if found != self._message:
+            log.error("another device plugin gives out the GPUs", message=found)
+        self._message = found
+        self._metrics.registered.labels(self._endpoints.resource).set(0)
+        if self._server is not None:
+            self._stop_serving()
+            self._remove_old_sockets()
+        return True
 
     def _kubelet_answers(self) -> bool:
         """Whether the kubelet's socket accepts connections; a gRPC channel would pause after a failure."""

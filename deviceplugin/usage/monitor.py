@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from cluster import names
-from cluster.objects.device_usage import encode_use
+from cluster.objects.device_usage import NodeUsage, encode_use
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
@@ -49,6 +49,8 @@ class Options:
     """Names of processes of no pod that may use GPUs."""
     report_every: float = 10.0
     """Seconds between two texts for the Lease; 0: none."""
+    as_reported: Callable[[NodeUsage], NodeUsage] = lambda use: use
+    """How the use is told to people: beside another plugin, under the numbers of the GPUs."""
 
 
 class UsageMonitor:
@@ -184,4 +186,4 @@ class UsageMonitor:
             self._text = None
         elif self._text_at is None or now - self._text_at >= every:
             self._text_at = now
-            self._text = encode_use(use_of(snapshot, self._clock.now()))
+            self._text = encode_use(self._options.as_reported(use_of(snapshot, self._clock.now())))

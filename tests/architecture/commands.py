@@ -14,6 +14,7 @@ DOCUMENTS: Final = (
     "docs/extender.md",
     "docs/performance.md",
     "docs/autoscalers.md",
+    "docs/beside-nvidia.md",
     "docs/reclaiming.md",
     "docs/rules.md",
     "docs/sharing.md",

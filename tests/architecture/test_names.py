@@ -46,8 +46,9 @@ OF_MONITORING = {f"{names.PRODUCT}-dashboard", f"{names.PRODUCT}.json", f"{names
 compares names of metrics with what the parts register."""
 OF_PODS = {
     *(f"{names.PRODUCT}-{what}" for what in ("policy", "extender-client", "scheduler-extender")),
+    *(f"{names.PRODUCT}-{what}" for what in ("kubelet-leases", "counted-nodes")),
 }
-"""What the pods of the chart are made of: a ConfigMap, a Secret, a binding."""
+"""What the pods of the chart are made of: a ConfigMap, a Secret, a binding; two roles."""
 OF_NOTES = {
     f"daemonset/{names.NODE_AGENT}",
     *(f"{kind}/{names.BOOKING_SERVER}" for kind in ("deployment", "service")),
@@ -64,7 +65,7 @@ OF_THE_API = {f"{names.DOMAIN}/v1"}
 GUARDED = (
     *("binders", "binding-state", "class-users", "classes", "comebacks", "gpu-pods", "namespaces", "orders"),
     *("node-agents", "node-state", "pod-state", "queue", "server-nodes", "visible-devices"),
-    *("bookings", "controller-writes", "leases", "unseen-pods"),
+    *("bookings", "controller-nodes", "controller-writes", "leases", "unseen-pods"),
 )
 POLICIES = {f"{names.PRODUCT}-{what}" for what in GUARDED}
 """Policies of the chart: the API server alone says their names, where it refuses."""

@@ -11,7 +11,7 @@ DISTRIBUTIONS: Final = ("kubeadm", "k3s", "rke2", "microk8s", "openshift", "talo
 
 MATRIX: Final[dict[str, dict[str, Any]]] = {
     "defaults": {},
-    "claims": {"dra": {"enabled": True}},
+    "claims": {"dra": {"enabled": True}, "nodeAgent": {"devicePlugin": "dra"}},
     "existing": {"scheduler": {"mode": "existing", "name": "default-scheduler"}},
     "postgresql": {
         "server": {

@@ -27,6 +27,7 @@ from deviceplugin.kubelet.pod_source import PodSource
 from deviceplugin.kubelet.pods_api import PodsApi
 from deviceplugin.kubelet.registration import Endpoints, Registrar, SocketNames
 from deviceplugin.kubelet.registrations import Registrations
+from deviceplugin.kubelet.second_plugin import OtherPlugin
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.plugin import DevicePlugin
 from tests.fakes.kubelet import FakeKubelet
@@ -96,7 +97,8 @@ class RunningAgent:
                 clock=clock,
             )
             endpoints = Endpoints(folder=kubelet.plugins, resource=resource, names=self.names)
-            return Registrar(endpoints, plugin, metrics=self.metrics, clock=clock)
+            other = OtherPlugin(kubelet.plugins, lambda: frozenset(self.device_cache.now.by_uuid))
+            return Registrar(endpoints, plugin, metrics=self.metrics, clock=clock, other_plugin=other)
 
         self.registrar = Registrations(self.device_cache, registration, clock)
         self._stop = threading.Event()

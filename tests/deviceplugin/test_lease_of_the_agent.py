@@ -15,6 +15,8 @@ from cluster.kube.resources import LEASES, NODES
 from cluster.objects.nodes import Lease
 from cluster.process.settings import load
 from deviceplugin import __main__ as agent
+from deviceplugin.beside.role import Role
+from deviceplugin.device_cache import DeviceCache
 from deviceplugin.settings import Settings
 
 
@@ -46,7 +48,14 @@ def renewer(kube: FakeKube, served: Served) -> LeaseRenewer:
         load(Settings, {"GPU_BOOKING_NODE_NAME": "n0"}),
         kube,
         FakeClock(),
-        serves=agent._serving(cast("Any", served), cast("Any", served)),
+        role=Role(
+            whose="ours",
+            devices=cast("Any", None),
+            registered=served,
+            shown=DeviceCache(),
+            compared_pods=tuple,
+            pods_problem=lambda: served.problem,
+        ),
         monitor=cast("Any", NothingBeside()),
         holder="agent-1",
     )

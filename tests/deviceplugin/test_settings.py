@@ -11,7 +11,7 @@ HOSTILE = {
     "node_name": ("../etc", "matching regex"),
     "instance": ("a/../../b", "matching regex"),
     "namespace": ("x" * 64, "length <= 63"),
-    "device_plugin": ("theirs", "Allowed: "),
+    "device_plugin": ("theirs", "Allowed: ours, existing, dra."),
     "dra_driver": ("GPU!", "matching regex"),
     "device_list_strategy": ("magic", "Allowed: cdi, environment, device-nodes."),
     "mig_strategy": ("all", "Allowed: none, single, mixed."),

@@ -358,8 +358,9 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
                 f"requested number of devices unavailable. Requested: {size}, Available: {len(available)}"
             )
         preferred: set[str] = set()
-        if self.asks_for_preferences:
-            preferred = self._preferred(self._plugin(resource), (available, chosen, size)) & available
+        plugin = self._plugin(resource)
+        if self.asks_for_preferences and plugin.options.get_preferred_allocation_available:
+            preferred = self._preferred(plugin, (available, chosen, size)) & available
         spare = self._shuffled(available - preferred)
         more = [*sorted(preferred), *spare][: size - len(chosen)]
         self.allocated |= set(more)
@@ -421,7 +422,10 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
                 }
                 for (uid, container), devices in self.held.items()
             ]
-            registered = {resource: sorted(devices) for resource, devices in self.lists.items()}
+            registered = {
+                resource: sorted(uuid for uuid, device in devices.items() if device.health == "Healthy")
+                for resource, devices in self.lists.items()
+            }
             data = {"PodDeviceEntries": entries or None, "RegisteredDevices": registered}
             unfinished = self.checkpoint.with_suffix(".tmp")
             unfinished.write_text(self.damaged_checkpoint or json.dumps({"Data": data, "Checksum": 1}))

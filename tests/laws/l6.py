@@ -196,6 +196,11 @@ def _wrong_clock(act: Act, who: str, skew: timedelta) -> Iterator[str]:
 
 
 def _unresponsive(pod: Pod, state: State, now: datetime) -> str | None:
+    node = state.nodes.get(pod.spec.node_name or "")
+    if node is not None and node.metadata.annotation(names.COUNTED):
+        # No agent runs there: its kubelet's Lease counts, by which Kubernetes says whether it is Ready.
+        is_ready = any(one.type == "Ready" and one.status == "True" for one in node.status.conditions or ())
+        return None if is_ready else "whose Node is not Ready, and no agent runs there"
     silence = state.silence(names.node_lease(pod.spec.node_name or ""), now)
     if silence is None:
         return "whose agent has never renewed its Lease"

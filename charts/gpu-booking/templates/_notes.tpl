@@ -131,12 +131,13 @@ What is said after an installation, of this cluster: with its facts where Helm m
 {{- if and $renewed (lt $age 60) (not $stopping) -}}
 {{- else if not $ready -}}
 its kubelet is not Ready
+{{- else if get (.node.metadata.annotations | default dict) "state.gpu-booking.io/counted" -}}
 {{- else if not $agent.enabled -}}
-nodeAgent.enabled is false
+its GPUs are not counted yet: the controller does that soon, if the kubelet has any
 {{- else if $noPod -}}
 {{ $noPod }}
-{{- else if and $taken (ne $offered "0") -}}
-another device plugin gives out its {{ $offered }} GPUs; a node has one at a time (docs/migration-from-nvidia.md)
+{{- else if and $taken (ne $offered "0") (ne (get (.node.metadata.labels | default dict) "gpu-booking.io/device-plugin" | default $agent.devicePlugin) "existing") -}}
+another device plugin gives out its {{ $offered }} GPUs; keep it with nodeAgent.devicePlugin: existing (docs/beside-nvidia.md), or change over (docs/migration-from-nvidia.md)
 {{- else if $stopping -}}
 its kubelet does not know the node agent, or the agent stops (docs/troubleshooting.md, "A node")
 {{- else if $renewed -}}

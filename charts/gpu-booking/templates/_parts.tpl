@@ -114,3 +114,8 @@ endpoints:
   selector: {{- include "gpu-booking.selector" . | nindent 4 }}
 {{- end }}
 {{- end }}
+
+{{/* Which nodes have no node agent: none, labelled or all. */}}
+{{- define "gpu-booking.withoutAgent" -}}
+{{- .Values.nodeAgent.without | default (ternary "none" "all" .Values.nodeAgent.enabled) -}}
+{{- end }}

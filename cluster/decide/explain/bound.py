@@ -29,7 +29,10 @@ def where(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None) -> I
     view, agent = node_snapshot
     if holding.devices:
         yield from _holds(holding, {device.uuid: device for device in view.devices})
-        yield from _choice(pod, frozenset(holding.devices), booking)
+        if view.is_numbered:
+            yield "Another device plugin gives out its GPUs: GPU Booking counts, and the kubelet has chosen."
+        else:
+            yield from _choice(pod, frozenset(holding.devices), booking)
     else:
         yield f"It is on {node}; it is not known which GPUs it holds."
     if booking and any(place.node == node for place in booking.spec.places):

@@ -44,21 +44,24 @@ class Liveness:
 
     def __init__(self) -> None:
         self._renewals: dict[str, Renewal] = {}
+        self._kubelets: dict[str, Renewal] = {}
+        """Node -> the same of its kubelet, which counts where no agent runs."""
+        self._without_agent: frozenset[str] = frozenset()
         self._changes = Changes()
 
     def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
         """Take over a Lease; Leases that are not an agent's are ignored.
 
         Args:
-            lease: any Lease of the product's namespace.
+            lease: any Lease of the product's namespace, or of the kubelets'.
             monotonic: the reader's monotonic clock, seconds.
             now: the reader's wall clock, aware.
         """
-        node = names.node_of_lease(lease.metadata.name)
+        node, of = self._place_of(lease)
         renewed = lease.spec.renew_time
         if node is None or renewed is None:
             return
-        known = self._renewals.get(node)
+        known = of.get(node)
         if known and is_older(lease.metadata, known.meta):
             return
         holder, at, seen = lease.spec.holder_identity, monotonic, monotonic
@@ -73,7 +76,7 @@ class Liveness:
         stopping = bool(lease.metadata.annotation(names.STOPPING))
         if known is None or known.stopping != stopping or at < known.at or _is_unresponsive(known, monotonic):
             self._changes.note(node, existing=len(self._renewals))
-        self._renewals[node] = Renewal(
+        of[node] = Renewal(
             meta=Meta(uid=lease.metadata.uid, resource_version=lease.metadata.resource_version),
             holder=holder,
             renewed=renewed,
@@ -85,21 +88,35 @@ class Liveness:
     def expect_list(self, *, monotonic: float) -> None:
         """A list of all Leases comes at this instant; what may have been missed before it does not count."""
 
-    def forget_lease(self, name: str) -> None:
-        """A Lease is gone."""
-        node = names.node_of_lease(name)
-        if node is not None and self._renewals.pop(node, None) is not None:
+    def forget_lease(self, name: str, *, of_kubelet: bool = False) -> None:
+        """A Lease is gone, of an agent or of a kubelet."""
+        node = name if of_kubelet else names.node_of_lease(name)
+        of = self._kubelets if of_kubelet else self._renewals
+        if node is not None and of.pop(node, None) is not None:
             self._changes.note(node, existing=len(self._renewals))
+
+    def count_kubelet(self, node: str, *, counts: bool) -> None:
+        """Whether the Lease of a node's kubelet counts, since no agent runs there."""
+        if counts != (node in self._without_agent):
+            self._without_agent ^= {node}
+            self._changes.note(node, existing=len(self._renewals))
+
+    def _place_of(self, lease: Lease) -> tuple[str | None, dict[str, Renewal]]:
+        """The node whose sign of life a Lease is, and where it is kept."""
+        if lease.metadata.namespace == names.KUBELET_LEASES:
+            return lease.metadata.name, self._kubelets
+        return names.node_of_lease(lease.metadata.name), self._renewals
 
     def copy(self) -> "Liveness":
         """A copy of these signs of life that does not follow later events."""
         same = Liveness()
-        same._renewals = dict(self._renewals)
+        same._renewals, same._kubelets = dict(self._renewals), dict(self._kubelets)
+        same._without_agent = self._without_agent
         return same
 
     def nodes(self) -> tuple[str, ...]:
-        """Nodes whose agents have a Lease, sorted."""
-        return tuple(sorted(self._renewals))
+        """Nodes whose agents, or kubelets where these count, have a Lease, sorted."""
+        return tuple(sorted(self._counting))
 
     @property
     def generation(self) -> int:
@@ -115,23 +132,30 @@ class Liveness:
         self._changes.note(node, existing=len(self._renewals))
 
     def renewal(self, node: str) -> Renewal | None:
-        """The newest sign of life of a node's agent."""
-        return self._renewals.get(node)
+        """The newest sign of life of a node's agent, or of its kubelet where no agent runs."""
+        return (self._kubelets if node in self._without_agent else self._renewals).get(node)
+
+    @property
+    def _counting(self) -> dict[str, Renewal]:
+        if not self._without_agent:
+            return self._renewals
+        agents = {node: known for node, known in self._renewals.items() if node not in self._without_agent}
+        return agents | {node: self._kubelets[node] for node in self._without_agent & self._kubelets.keys()}
 
     def due(self, node: str, *, monotonic: float) -> float | None:
         """When its state changes unless its agent gives a sign of life before; None if it does not change."""
-        known = self._renewals.get(node)
+        known = self.renewal(node)
         if known is None or known.stopping or _is_unresponsive(known, monotonic):
             return None
         return known.at + UNRESPONSIVE_AFTER
 
     def quiet(self, seconds: float, *, monotonic: float) -> frozenset[str]:
         """Nodes whose agents gave no sign of life for so many seconds, even if they released their Lease."""
-        return frozenset(node for node, known in self._renewals.items() if monotonic - known.at >= seconds)
+        return frozenset(node for node, known in self._counting.items() if monotonic - known.at >= seconds)
 
     def state(self, node: str, *, monotonic: float) -> AgentState:
         """The state of the node's agent at this instant."""
-        known = self._renewals.get(node)
+        known = self.renewal(node)
         if known is None:
             return "unseen"
         if known.stopping:

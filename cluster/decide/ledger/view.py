@@ -61,6 +61,11 @@ class NodeView:
         return _filtered(self.unheld_by_model, lambda device: device.uuid not in self.on_hold)
 
     @cached_property
+    def is_numbered(self) -> bool:
+        """Whether its kubelet chooses the GPUs: another plugin gives them out, and ours are a count."""
+        return any(device.numbered for device in self.devices)
+
+    @cached_property
     def models(self) -> dict[str, str]:
         """UUID -> model of every device of the node."""
         return {device.uuid: device.model for device in self.devices}

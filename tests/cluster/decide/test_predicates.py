@@ -9,6 +9,7 @@ from cluster.decide.ledger import Ledger, NodeView
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.predicates import rejection
 from cluster.decide.request import gpu_request_of
+from cluster.objects.inventory import Device, numbered_uuid
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_node, a_pod
@@ -242,3 +243,31 @@ def test_a_cordoned_node_gets_no_new_pod_except_one_that_tolerates_the_cordon() 
     assert rejection(gpu_request_of(bears), ledger.view("n0"), "alive") is None
     ledger.apply_node(a_node("n0", a100(0), version=2))
     assert why(plain, ledger.view("n0")) is None
+
+
+def a_view_of(*devices: Device) -> NodeView:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", *devices))
+    return ledger.view("n0")
+
+
+def a_number(number: int, model: str = A100) -> Device:
+    return Device(uuid=numbered_uuid("n0", number), index=number, model=model, memory=81920, numbered=True)
+
+
+def test_where_the_kubelet_chooses_a_pod_cannot_name_a_gpu_or_leave_one_out() -> None:
+    view = a_view_of(a_number(0), a_number(1))
+    assert why(a_pod().asks(1).wants(A100), view) is None
+    for key in (names.UUID, names.NOT_UUID):
+        found = rejection(gpu_request_of(a_pod().asks(1).with_annotation(key, "n0-0").obj), view, "alive")
+        assert found is not None
+        assert found.code == "kubelet-chooses"
+
+
+def test_where_the_kubelet_chooses_among_models_a_pod_cannot_ask_for_one() -> None:
+    view = a_view_of(a_number(0, names.MIXED_MODEL), a_number(1, names.MIXED_MODEL))
+    assert why(a_pod().asks(1), view) is None
+    for key in (names.MODEL, names.NOT_MODEL):
+        found = rejection(gpu_request_of(a_pod().asks(1).with_annotation(key, A100).obj), view, "alive")
+        assert found is not None
+        assert found.code == "mixed-models"

@@ -1,0 +1,164 @@
+"""How the agent gives out GPUs on its node, put together by the settings and the Node's label.
+
+A part of the composition root: adapters are chosen here and in ``__main__`` alone.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from cluster import names
+from cluster.kube.interface import Kube
+from cluster.process.clock import Clock
+from deviceplugin.advertised import AdvertisingOptions
+from deviceplugin.allocator import Allocator, AllocatorSources, first_devices
+from deviceplugin.beside.choice import at_start
+from deviceplugin.beside.observer import Observer
+from deviceplugin.beside.role import Role
+from deviceplugin.device_cache import DeviceCache
+from deviceplugin.dra.prepared import PreparedFile
+from deviceplugin.dra.registration import Endpoints as ClaimEndpoints
+from deviceplugin.dra.serving import ClaimServing, held_by_claims, prepared_file
+from deviceplugin.injection.host_cdi_files import HostFolders
+from deviceplugin.injection.share_files import ShareFiles
+from deviceplugin.kubelet.checkpoint import CheckpointFile
+from deviceplugin.kubelet.pod_access import PodAccess
+from deviceplugin.kubelet.pod_resources import PodResources
+from deviceplugin.kubelet.pods_api import PodsApi
+from deviceplugin.kubelet.registration import Endpoints, Registrar, SocketNames
+from deviceplugin.kubelet.registrations import Registrations
+from deviceplugin.kubelet.root_in_use import root_in_use
+from deviceplugin.kubelet.second_plugin import OtherPlugin
+from deviceplugin.metrics import AgentMetrics
+from deviceplugin.plugin import DevicePlugin
+from deviceplugin.preparation import Folders, Preparation
+from deviceplugin.process.loop_watchdog import WatchedClock
+from deviceplugin.settings import Settings
+
+
+def role_of(
+    settings: Settings,
+    kube: Kube,
+    sources: AllocatorSources,
+    sockets: SocketNames,
+    *,
+    metrics: AgentMetrics,
+    rounds: Mapping[str, WatchedClock],
+    clock: Clock,
+) -> Role:
+    """What the agent does on its node: it gives out the GPUs, or observes how another plugin does."""
+    whose = at_start(kube, settings.node_name, settings.device_plugin)
+    if whose == "existing":
+        observer = Observer(
+            settings.node_name,
+            sources.device_cache,
+            checkpoint=CheckpointFile(settings.device_plugins, names.GPU_RESOURCE),
+            pods=sources.pods.at_once,
+            metrics=metrics,
+            clock=rounds["preparation"],
+        )
+        return Role.observing(observer)
+    by_claims = whose == "dra"
+    preparation = _preparation(settings, sources, metrics, by_claims=by_claims, clock=rounds["preparation"])
+    registrations = _registrations(settings, sources, sockets, metrics, clock=rounds["resources"])
+    resources = Registrations(sources.device_cache, registrations, rounds["resources"])
+    access = _pod_access(settings, sources, clock)
+    other = _other_plugin(settings, sources.device_cache)
+    giving = Role.giving(preparation, resources, sources, access, other_plugin=other)
+    return giving.by(_claims(settings, sources, sockets, kube=kube, clock=clock)) if by_claims else giving
+
+
+def _other_plugin(settings: Settings, device_cache: DeviceCache) -> OtherPlugin:
+    return OtherPlugin(settings.device_plugins, lambda: frozenset(device_cache.now.by_uuid))
+
+
+def _preparation(
+    settings: Settings, sources: AllocatorSources, metrics: AgentMetrics, *, by_claims: bool, clock: Clock
+) -> Preparation:
+    return Preparation(
+        sources.device_cache,
+        AdvertisingOptions(
+            strategy=settings.device_list_strategy,
+            mig=settings.mig_strategy,
+            slots=0 if by_claims else settings.sharing_slots,
+            reserve=settings.sharing_reserve_mib,
+            by_claims=by_claims,
+        ),
+        _folders(settings),
+        checkpoint=sources.checkpoint,
+        pods=sources.pods.at_once,
+        claimed=partial(held_by_claims, _prepared(settings)),
+        host=HostFolders(settings.host_cdi_dirs),
+        metrics=metrics,
+        clock=clock,
+    )
+
+
+def _pod_access(settings: Settings, sources: AllocatorSources, clock: Clock) -> PodAccess:
+    return PodAccess(
+        (PodsApi(settings.pods_api_socket, clock), PodResources(settings.pod_resources_socket)),
+        sources.checkpoint,
+        clock,
+        root=settings.kubelet_root,
+        root_in_use=partial(root_in_use, settings.proc_root),
+    )
+
+
+def _registrations(
+    settings: Settings,
+    sources: AllocatorSources,
+    sockets: SocketNames,
+    metrics: AgentMetrics,
+    *,
+    clock: Clock,
+) -> Callable[[str], Registrar]:
+    def registration(resource: str) -> Registrar:
+        checkpoint = CheckpointFile(settings.device_plugins, resource)
+        pick = first_devices if resource == names.SHARED_RESOURCE else sources.pick
+        ours = replace(sources, resource=resource, checkpoint=checkpoint, pick=pick)
+        admission = Allocator(ours, metrics=metrics, clock=clock)
+        plugin = partial(
+            DevicePlugin,
+            admission,
+            sources.device_cache,
+            resource=resource,
+            strategy=settings.device_list_strategy,
+            shares=ShareFiles(settings.cdi_dir),
+            clock=clock,
+        )
+        endpoints = Endpoints(folder=settings.device_plugins, resource=resource, names=sockets)
+        other = _other_plugin(settings, sources.device_cache)
+        return Registrar(endpoints, plugin, metrics=metrics, clock=clock, other_plugin=other)
+
+    return registration
+
+
+def _claims(
+    settings: Settings, sources: AllocatorSources, sockets: SocketNames, *, kube: Kube, clock: Clock
+) -> ClaimServing:
+    folders = _folders(settings)
+    return ClaimServing(
+        ClaimEndpoints(kubelet_root=settings.kubelet_root, driver=settings.dra_driver, names=sockets),
+        sources,
+        kube,
+        node=settings.node_name,
+        cdi=settings.cdi_dir,
+        specification=lambda nodes: folders.specification(nodes, folders.mounts(), names.CLAIM_CDI_KIND),
+        file=_prepared(settings),
+        clock=clock,
+    )
+
+
+def _prepared(settings: Settings) -> PreparedFile:
+    return prepared_file(settings.kubelet_root, settings.dra_driver, settings.proc_root)
+
+
+def _folders(settings: Settings) -> Folders:
+    return Folders(
+        cdi=settings.cdi_dir,
+        dev_root=settings.dev_root,
+        host_dev_root=settings.host_dev_root or settings.dev_root,
+        driver_root=settings.driver_root,
+        host_driver_root=settings.host_driver_root or settings.driver_root,
+        capabilities=settings.mig_capabilities,
+    )

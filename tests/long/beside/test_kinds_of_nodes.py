@@ -1,0 +1,151 @@
+"""One node of each kind in a cluster: ours, another plugin's with an agent, and one without an agent."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from cluster import names
+from cluster.objects.inventory import inventory_of
+from cluster.process.clock import SystemClock
+from devcluster import probe
+from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
+from devcluster.fakenvml import FakeNvml
+from devcluster.fakenvml.specs import A100_80GB, gpu
+from devcluster.spec import ClusterSpec, NodeSpec
+from tests.clusters import own
+from tests.e2e.persons import A100
+from tests.e2e.playground import Playground
+from tests.laws.live import LiveWatch, checkpoints_of
+from tests.long.beside.conftest import Beside, sick_file, start_standin
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+
+OURS, OBSERVED, COUNTED = "node-a", "node-b", "node-c"
+GPUS = 2
+
+
+@dataclass(frozen=True)
+class Bed:
+    cluster: Cluster
+    parts: Beside
+    ground: Playground
+
+    def label(self, node: str, **labels: str) -> None:
+        self.cluster.kubectl("label", "node", node, "--overwrite", *(f"{k}={v}" for k, v in labels.items()))
+
+    def await_healthy(self, node: str, count: int) -> None:
+        def healthy() -> bool:
+            return sum(device.is_healthy for device in inventory_of(self.ground.node(node))) == count
+
+        self.ground.await_that(f"{node} has {count} healthy GPUs", healthy)
+
+    def seen(self, name: str) -> frozenset[str]:
+        sight = probe.read_sight(self.cluster.kubectl, namespace=self.ground.namespace, name=name)
+        assert sight is not None
+        return frozenset(sight.uuids)
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Bed]:
+    nodes = tuple(
+        NodeSpec(name=name, gpus=tuple(gpu(A100_80GB, index, node=name) for index in range(GPUS)))
+        for name in (OURS, OBSERVED, COUNTED)
+    )
+    with Cluster.start(ClusterSpec(name=own("kinds"), nodes=nodes)) as cluster:
+        label = ("label", "node", "--overwrite")
+        cluster.kubectl(*label, OBSERVED, f"{names.DEVICE_PLUGIN}=existing")
+        cluster.kubectl(*label, COUNTED, f"{names.WITHOUT_AGENT}=true")
+        found = {"product": A100, "memory": "81920", "count": str(GPUS)}
+        cluster.kubectl(
+            *label, COUNTED, *(f"{names.GPU_RESOURCE}.{key}={value}" for key, value in found.items())
+        )
+        for node in (OBSERVED, COUNTED):
+            start_standin(cluster, node)
+        parts = Beside(cluster, whose="ours", without={COUNTED})
+        with LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws:
+            parts.begin()
+            cluster.kubectl("create", "namespace", "kinds")
+            ground = Playground(administrator(cluster), cluster.kubectl, namespace="kinds", laws=laws)
+            yield Bed(cluster, parts, ground)
+            laws.check()
+
+
+@pytest.fixture(autouse=True)
+def tidy(bed: Bed) -> Iterator[None]:
+    for node in (OURS, OBSERVED, COUNTED):
+        bed.await_healthy(node, GPUS)
+    yield
+    bed.ground.clear()
+
+
+def test_pods_get_gpus_on_every_kind_of_node_and_no_two_have_one(bed: Bed) -> None:
+    everything = 3 * GPUS
+    pods = bed.ground.create_all(
+        probe.pod(f"p-{number}", [probe.container("main", gpus=1)], model=A100)
+        for number in range(everything)
+    )
+    bed.ground.await_phase(pods)
+    assert len(frozenset().union(*map(bed.seen, pods))) == everything
+    assert {bed.ground.pod(name).spec.node_name for name in pods} == {OURS, OBSERVED, COUNTED}
+    late = bed.ground.simple("late")
+    assert bed.ground.await_waiting(late)
+    bed.ground.delete(pods[0])
+    bed.ground.await_phase([late])
+
+
+def test_a_gpu_cannot_be_named_where_the_kubelet_chooses(bed: Bed) -> None:
+    body = probe.pod("named", [probe.container("main", gpus=1)])
+    body["metadata"]["annotations"][names.NOT_UUID] = f"{OURS}-0"
+    body["spec"]["nodeSelector"] = {"kubernetes.io/hostname": OBSERVED}
+    assert "kubelet-chooses" in bed.ground.await_waiting(bed.ground.create(body))
+
+
+def test_the_node_agent_is_not_registered_beside_another_plugin_and_says_so(bed: Bed) -> None:
+    other = start_standin(bed.cluster, OURS, name="intruder")
+    bed.ground.await_node_event(OURS, "Another device plugin gives out this node's GPUs")
+    other.kill()
+    pod = bed.ground.simple("again", node=OURS)
+    bed.ground.await_phase([pod])
+
+
+def test_a_node_changes_over_and_back_while_its_pods_run(bed: Bed) -> None:
+    before = bed.ground.simple("before", node=OBSERVED)
+    bed.ground.await_phase([before])
+    had = bed.seen(before)
+    bed.cluster.kubectl("cordon", OBSERVED)
+    bed.cluster.daemon(f"{OBSERVED}/stock-plugin").kill()
+    bed.label(OBSERVED, **{names.DEVICE_PLUGIN: "ours"})
+    uuids = frozenset(FakeNvml(bed.cluster.gpu_folder(OBSERVED)).uuids())
+
+    def exact() -> bool:
+        return frozenset(device.uuid for device in inventory_of(bed.ground.node(OBSERVED))) == uuids
+
+    bed.ground.await_that("the agent publishes the GPUs by UUID", exact)
+    bed.ground.await_gpus(OBSERVED, GPUS)
+    bed.cluster.kubectl("uncordon", OBSERVED)
+    after = bed.ground.simple("after", node=OBSERVED)
+    bed.ground.await_phase([before, after])
+    assert bed.seen(after) == uuids - had
+    third = bed.ground.simple("third", node=OBSERVED)
+    assert bed.ground.await_waiting(third)
+
+    bed.cluster.kubectl("cordon", OBSERVED)
+    bed.label(OBSERVED, **{names.DEVICE_PLUGIN: "existing"})
+    bed.ground.await_gpus(OBSERVED, 0)
+    start_standin(bed.cluster, OBSERVED, name="stock-plugin-again")
+    bed.ground.await_gpus(OBSERVED, GPUS)
+    bed.cluster.kubectl("uncordon", OBSERVED)
+    bed.await_healthy(OBSERVED, GPUS)
+    bed.ground.delete(before)
+    bed.ground.await_phase([third, after])
+    assert bed.seen(third) == had
+
+
+def test_a_sick_gpu_takes_one_out_of_what_can_be_had(bed: Bed) -> None:
+    uuid = FakeNvml(bed.cluster.gpu_folder(COUNTED)).uuids()[0]
+    sick_file(bed.cluster, COUNTED).write_text(uuid, encoding="utf-8")
+    bed.await_healthy(COUNTED, GPUS - 1)
+    sick_file(bed.cluster, COUNTED).unlink()
+    bed.cluster.daemon(f"{COUNTED}/stock-plugin").restart()
