@@ -116,7 +116,13 @@ def build(
     kube, binding_kube = _api_server(settings, process, clock)
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
-    state = ClusterState(clock, settings.scheduler_name, home=settings.namespace, sources=SOURCES)
+    state = ClusterState(
+        clock,
+        settings.scheduler_name,
+        home=settings.namespace,
+        sources=SOURCES,
+        placement=settings.placement,
+    )
     following = follow(kube, state, clock, namespace=settings.namespace)
     wrong_clock = clock_skew_reason(kube.skew)
     doubts: list[Check] = [wrong_clock]
