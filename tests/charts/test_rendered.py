@@ -308,7 +308,8 @@ def test_the_schedulers_configuration_follows_the_values(render: Render) -> None
 def test_a_schedulers_name_stays_a_string(render: Render, name: str) -> None:
     documents = render({"scheduler": {"name": name}})
     (text,) = of_kind(documents, "ConfigMap")[names.SCHEDULER_LEASE]["data"].values()
-    assert yaml.safe_load(text)["profiles"] == [{"schedulerName": name}]
+    (profile,) = yaml.safe_load(text)["profiles"]
+    assert profile["schedulerName"] == name
 
 
 def test_a_scheduler_of_our_own_may_not_have_the_name_of_the_clusters(render: Render) -> None:

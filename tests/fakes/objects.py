@@ -133,6 +133,10 @@ class PodBuilder:
     owner: str = ""
     gates: tuple[str, ...] = ()
 
+    def called(self, name: str) -> "PodBuilder":
+        """The same pod under another name."""
+        return replace(self, name=name)
+
     def of(self, user: str) -> "PodBuilder":
         """Whose it is."""
         return self.with_annotation(names.USER, user)
