@@ -99,7 +99,6 @@ PLACEMENT: Final = f"{DOMAIN}/placement"
 """Which of the nodes that fit is the pod's: ``binpack``, ``spread``, ``topology`` or ``booked-reserve``."""
 PLACEMENTS: Final = ("binpack", "spread", "topology", "booked-reserve")
 """The placements that a pod may request, and that may be set for all (``extender/policies/``)."""
-SPREAD: Final = PLACEMENTS[1]
 
 SHARING: Final = f"{DOMAIN}/sharing"
 """How a pod shares its GPUs: ``time-slice``, ``mps``, ``any``; ``whole``: not at all, whatever its namespace

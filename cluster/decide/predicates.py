@@ -4,22 +4,17 @@ The checks are in the order in which people care about them. ``reasons`` explain
 its text never changes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from cluster import names
 from cluster.decide import reasons
-from cluster.decide.available import available, largest_set, matching, matching_count
+from cluster.decide.available import available, largest_set, matching_count
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.amounts import NO_USE, Room
 from cluster.decide.ledger.liveness import AgentState
-from cluster.decide.ledger.view import ByModel
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
-from cluster.decide.shares import MODES, Rooms, place, rooms
+from cluster.decide.share_rejection import share_rejection
 from cluster.objects.hold import Hold
-from cluster.objects.share_request import ShareRequest
 
 CORDONED: Final = reasons.CORDONED.reason()
 NOT_PUBLISHED: Final = reasons.NOT_PUBLISHED.reason()
@@ -40,11 +35,6 @@ RESERVED: Final = reasons.RESERVED.reason()
 HELD_UNHEALTHY: Final = reasons.HELD_UNHEALTHY.reason()
 HELD_NOT_FREE: Final = reasons.HELD_NOT_FREE.reason()
 HELD_MISMATCH: Final = reasons.HELD_MISMATCH.reason()
-SHARE_BESIDE_WHOLE: Final = reasons.SHARE_BESIDE_WHOLE.reason()
-SHARE_MODE: Final = reasons.SHARE_MODE.reason()
-NO_SLOTS: Final = reasons.NO_SLOTS.reason()
-ENDLESS: Final = 2**31
-"""Slots."""
 
 
 def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | None:
@@ -139,94 +129,3 @@ def _withheld(hold: Hold, request: GpuRequest, view: NodeView) -> Reason:
         for name, needed in request.demand.items()
     )
     return UNACCOUNTED if enough else HELD_MISMATCH
-
-
-def share_rejection(request: GpuRequest, view: NodeView, share: ShareRequest) -> Reason | None:
-    """Why a pod with shares does not fit on an open node; None if it does."""
-    if len(request.demand) > 1:
-        return SHARE_BESIDE_WHOLE
-    unknown = view.unknown.get(names.GPU_RESOURCE, 0)
-    # An unknown share may be of any GPU: until the node's agent says of which, no room is known.
-    if not view.unknown.get(names.SHARED_RESOURCE) and place(request, rooms(request, view), spare=unknown):
-        return None
-    return next(_share_shortages(request, view, share))
-
-
-def _share_shortages(request: GpuRequest, view: NodeView, share: ShareRequest) -> Iterator[Reason]:
-    """All reasons why there is too little room, the most lasting first."""
-    shareable = {
-        model: tuple(device for device in devices if device.share and device.share.slots)
-        for model, devices in view.all_by_model.get(names.GPU_RESOURCE, {}).items()
-    }
-    shareable = matching(shareable, request.selector)
-    yield from _unsuitable(request, view, share, shareable)
-    healthy = {model: tuple(one for one in of if one.is_healthy) for model, of in shareable.items()}
-    if not place(request, _empty(healthy)):
-        yield unhealthy(request)
-    if request.hold:
-        yield _withheld_share(request.hold, request, view)
-    now = {model: tuple((one, view.room(one)) for one in of) for model, of in healthy.items()}
-    if not place(request, now):
-        if place(request, _of_any_mode(now)):
-            yield SHARE_MODE
-        yield NO_SLOTS if place(request, _with_slots(now)) else share_in_use(request)
-    if view.on_hold and not place(request, rooms(request, replace(view, nominated=()))):
-        yield ON_HOLD
-    if view.nominated and not place(request, rooms(request, view)):
-        yield NOMINATED
-    yield UNACCOUNTED
-
-
-def _unsuitable(
-    request: GpuRequest, view: NodeView, share: ShareRequest, shareable: ByModel
-) -> Iterator[Reason]:
-    """Why the node's GPUs would not do even if nobody had any of them."""
-    everything, selector = view.all_by_model.get(names.GPU_RESOURCE, {}), request.selector.text
-    matching_gpus = matching_count(everything, request)
-    if sum(map(len, everything.values())) < share.width:
-        yield TOO_MANY
-    if not matching_gpus:
-        yield reasons.NO_SUCH.reason(selector)
-    if matching_gpus < share.width:
-        yield reasons.TOO_MANY_SUCH.reason(selector)
-    if largest_set(everything, request) < share.width:
-        yield reasons.MIXED_MODELS.reason(selector)
-    if largest_set(shareable, request) < share.width:
-        yield NO_SLOTS
-    if not place(request, _of_any_mode(_empty(shareable))):
-        yield reasons.SHARE_TOO_LARGE.reason(f"{share.text}{selector}")
-    if not place(request, _empty(shareable)):
-        yield SHARE_MODE
-
-
-def _empty(devices: ByModel) -> Rooms:
-    return {model: tuple((one, NO_USE.room_on(one)) for one in of) for model, of in devices.items()}
-
-
-def share_in_use(request: GpuRequest) -> Reason:
-    """The node has GPUs that are large enough, but others hold too much of them."""
-    text = request.share.text if request.share else ""
-    return reasons.SHARE_IN_USE.reason(f"{text}{request.selector.text}")
-
-
-def _withheld_share(hold: Hold, request: GpuRequest, view: NodeView) -> Reason:
-    devices = {device.uuid: device for device in view.devices}
-    if not set(hold.devices) <= devices.keys():
-        return HELD_MISMATCH
-    if not all(devices[uuid].is_healthy for uuid in hold.devices):
-        return HELD_UNHEALTHY
-    if any(view.on_hold.get(uuid, request.uid) != request.uid for uuid in hold.devices):
-        return ON_HOLD
-    return HELD_NOT_FREE
-
-
-def _of_any_mode(found: Rooms) -> Rooms:
-    return _changed(found, lambda room: replace(room, modes=frozenset(MODES)))
-
-
-def _with_slots(found: Rooms) -> Rooms:
-    return _changed(found, lambda room: replace(room, slots=ENDLESS))
-
-
-def _changed(found: Rooms, change: Callable[[Room], Room]) -> Rooms:
-    return {model: tuple((device, change(room)) for device, room in of) for model, of in found.items()}

@@ -12,6 +12,8 @@ from cluster.objects.quantity import parse_count
 
 ALL: Final = 100
 """Percent."""
+SPREAD: Final = names.PLACEMENTS[1]
+"""The placement of pods that want to be where the most room is."""
 DEFAULT_MODE: Final[SharingMode] = "time-slice"
 """The mode of a pod that names none."""
 
@@ -105,7 +107,7 @@ def share_request_of(pod: Pod) -> ShareRequest | None:
     return ShareRequest(
         needs=tuple(ShareNeed(need.name, need.kind, need.count, amounts[need.name]) for need in wanted),
         mode=requested_mode(pod),
-        spreads=(pod.metadata.annotation(names.PLACEMENT) or "").strip() == names.SPREAD,
+        spreads=(pod.metadata.annotation(names.PLACEMENT) or "").strip() == SPREAD,
     )
 
 

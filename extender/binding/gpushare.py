@@ -29,8 +29,8 @@ def gpushare_annotations(assumed: AssumedBind, view: NodeView, decided: datetime
         return {}
     uuids = devices_of(assumed.assignment)
     device = next((one for one in view.devices if one.uuid in uuids), None)
-    asked, unit = _asked(assumed.pod)
-    if not asked or len(uuids) != 1 or device is None or device.share is None:
+    requested, unit = _requested(assumed.pod)
+    if not requested or len(uuids) != 1 or device is None or device.share is None:
         return {}
     since = decided - _EPOCH
     nanoseconds = ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
@@ -38,21 +38,21 @@ def gpushare_annotations(assumed: AssumedBind, view: NodeView, decided: datetime
         names.GPUSHARE_INDEX: str(device.index),
         names.GPUSHARE_ID: str(device.index),
         names.GPUSHARE_DEVICE: str(device.share.memory // unit),
-        names.GPUSHARE_POD: str(asked),
+        names.GPUSHARE_POD: str(requested),
         names.GPUSHARE_TIME: str(nanoseconds),
         names.GPUSHARE_ASSIGNED: "true",
     }
 
 
-def _asked(pod: Pod) -> tuple[int, int]:
+def _requested(pod: Pod) -> tuple[int, int]:
     """What its containers ask for in all, and MiB of its unit; (0, 1) for a pod without such a request."""
     try:
         amounts = share_amounts(pod)
-        asked = {one.name: _gpushare_limit(one) for one in pod.spec.containers or ()}
+        requested = {one.name: _gpushare_limit(one) for one in pod.spec.containers or ()}
     except QuantityError:
         return 0, 1
-    units = {amounts[name].memory // count for name, count in asked.items() if count and name in amounts}
-    return (sum(asked.values()), max(1, min(units))) if units else (0, 1)
+    units = {amounts[name].memory // count for name, count in requested.items() if count and name in amounts}
+    return (sum(requested.values()), max(1, min(units))) if units else (0, 1)
 
 
 def _gpushare_limit(container: Container) -> int:

@@ -33,6 +33,7 @@ from cluster.kube.resources import NODES, PODS
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, is_live
 from cluster.objects.quantity import QuantityError
+from cluster.objects.share_request import SPREAD
 from cluster.process.clock import Clock
 from extender.state.bind_queue import BindQueue
 from extender.state.equivalence_cache import EquivalenceCache
@@ -99,7 +100,7 @@ class ClusterState(ClusterCache):
             sources: where it is written what a pod holds.
             placement: that of pods that request none.
         """
-        self._spreads: Final = placement == names.SPREAD
+        self._spreads: Final = placement == SPREAD
         self.serving: Final = Serving()
         self.priority: Final = VerbPriority(clock)
         """Lets threads that read events wait while kube-scheduler is answered."""

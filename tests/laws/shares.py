@@ -73,21 +73,21 @@ def _part(pod: Pod, device: Device) -> _Part:
     theirs = assignment_of(pod) or {}
     if device.uuid not in devices_of(theirs):
         every = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
-        asked = [_asked(one, device, {one.name: (device.uuid,)}) for one in every]
-        return min((one for one in asked if one.slots), key=lambda one: one.memory)
+        requested = [_requested(one, device, {one.name: (device.uuid,)}) for one in every]
+        return min((one for one in requested if one.slots), key=lambda one: one.memory)
     sidecars, peak = _Part(), _Part()
     for one in pod.spec.init_containers or ():
-        asked = _asked(one, device, theirs)
+        requested = _requested(one, device, theirs)
         if one.is_sidecar:
-            sidecars = sidecars.plus(asked)
+            sidecars = sidecars.plus(requested)
         else:
-            peak = peak.least(sidecars.plus(asked))
+            peak = peak.least(sidecars.plus(requested))
     for one in pod.spec.containers or ():
-        sidecars = sidecars.plus(_asked(one, device, theirs))
+        sidecars = sidecars.plus(_requested(one, device, theirs))
     return peak.least(sidecars)
 
 
-def _asked(container: Container, device: Device, theirs: Assignment) -> _Part:
+def _requested(container: Container, device: Device, theirs: Assignment) -> _Part:
     limits = _limits(container)
     if device.uuid not in theirs.get(container.name, ()) or names.SHARED_RESOURCE not in limits:
         return _Part()

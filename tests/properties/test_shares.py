@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import names
@@ -180,7 +180,6 @@ class Played:
             record(other, readable_assignment_of(other.obj), self.gpus)
 
 
-@settings(deadline=None)
 @given(pods(), st.data())
 def test_l1_l9_shares_are_given_wherever_there_is_room_and_nowhere_else(
     wanted: list[PodBuilder], data: st.DataObject

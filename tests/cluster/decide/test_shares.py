@@ -13,6 +13,7 @@ from cluster.decide.predicates import rejection
 from cluster.decide.request import gpu_request_of
 from cluster.objects.assignment import Assignment, encode_drift
 from cluster.objects.inventory import Sharing
+from cluster.objects.share_request import SPREAD
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_node, a_pod, shared_gpu
 
 CARD = 16_276
@@ -66,7 +67,7 @@ def test_of_the_gpus_that_fit_the_one_with_the_least_memory_left_is_chosen() -> 
 
 # --- which GPU ---------------------------------------------------------------------------------------
 def test_a_pod_that_wants_to_be_spread_gets_the_shared_gpu_with_the_most_room() -> None:
-    pod = a_pod().shares(memory=100).with_annotation(names.PLACEMENT, names.SPREAD)
+    pod = a_pod().shares(memory=100).with_annotation(names.PLACEMENT, SPREAD)
 
     assert given(pod, used({0: 9000, 1: 500, 2: 7000}, gpus=4)) == {"main": ("GPU-n0-1",)}
 
@@ -139,11 +140,11 @@ def test_a_percentage_is_of_what_the_gpu_offers_and_no_amount_is_all_of_it() -> 
         (a_pod().asks(1), "in-use"),
     ],
 )
-def test_a_pod_is_told_why_the_node_has_no_room(pod: PodBuilder, code: str) -> None:
+def test_the_reason_says_why_the_node_has_no_room(pod: PodBuilder, code: str) -> None:
     assert refused(pod, used({0: 1000, 1: 1000}, gpus=2)) == code
 
 
-def test_a_pod_is_told_that_every_slot_is_taken_or_none_is_offered() -> None:
+def test_no_slot_is_the_reason_where_all_are_taken_or_none_is_offered() -> None:
     assert refused(a_pod().shares(memory=1), used({0: 1}, gpus=1, slots=1)) == "no-slots"
     ledger = Ledger()
     ledger.apply_node(a_node("n0", a100(0)))
@@ -183,7 +184,7 @@ def test_gpus_that_are_kept_for_another_pod_are_not_shared() -> None:
     assert refused(a_pod().shares(memory=1), ledger.view("n0")) == "held-for-booked-pod"
 
 
-def test_without_a_node_that_has_room_the_pod_is_told_so_for_the_whole_cluster() -> None:
+def test_without_a_node_that_has_room_the_reason_is_of_the_whole_cluster() -> None:
     views = [used({0: CARD}, gpus=1), used({}, gpus=1, memory=10)]
 
     reason = why_waiting(gpu_request_of(a_pod().shares(memory=8138).obj), views)
