@@ -12,7 +12,7 @@ from cluster.decide.ledger.amounts import NO_USE, Room
 from cluster.decide.ledger.view import ByModel
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
-from cluster.decide.shares import MODES, Rooms, place, rooms
+from cluster.decide.shares import MODES, Rooms, fits_beside_others, place, rooms
 from cluster.objects.hold import Hold
 from cluster.objects.share_request import ShareRequest
 
@@ -26,7 +26,9 @@ def share_rejection(request: GpuRequest, view: NodeView, share: ShareRequest) ->
         return reasons.SHARE_BESIDE_WHOLE.reason()
     unknown = view.unknown.get(names.GPU_RESOURCE, 0)
     # An unknown share may be of any GPU: until the node's agent says of which, no room is known.
-    if not view.unknown.get(names.SHARED_RESOURCE) and place(request, rooms(request, view), spare=unknown):
+    if not view.unknown.get(names.SHARED_RESOURCE) and (
+        fits_beside_others(request, view) or place(request, rooms(request, view), spare=unknown)
+    ):
         return None
     return next(_share_shortages(request, view, share))
 
