@@ -49,6 +49,27 @@ GPU_CORES: Final = f"{NVIDIA_PREFIX}gpucores"
 """Percent of the compute of each of a container's GPUs (HAMi's name)."""
 ALIYUN_MEMORY: Final = "aliyun.com/gpu-mem"
 """Memory on one GPU, in the unit of a setting, as gpushare's users request it."""
+GPUSHARE_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"
+"""On a pod with gpushare's request, by the Binding: the number of its GPU. The names are theirs."""
+GPUSHARE_ID: Final = "ALIYUN_GPU_ID"
+"""The same, under the name of gpushare's design."""
+GPUSHARE_DEVICE: Final = "ALIYUN_COM_GPU_MEM_DEV"
+"""What that GPU offers in all, in the unit of the request."""
+GPUSHARE_POD: Final = "ALIYUN_COM_GPU_MEM_POD"
+"""What the pod has of it, in the unit of the request."""
+GPUSHARE_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
+"""When that was decided, in nanoseconds since 1970."""
+GPUSHARE_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
+"""``true`` at once: the choice is final, and no node agent has to confirm it."""
+GPUSHARE_STATE: Final = (
+    GPUSHARE_INDEX,
+    GPUSHARE_ID,
+    GPUSHARE_DEVICE,
+    GPUSHARE_POD,
+    GPUSHARE_TIME,
+    GPUSHARE_ASSIGNED,
+)
+"""What ``kubectl inspect gpushare`` and other tools of gpushare read."""
 GPU_AMOUNTS: Final = (GPU_MEMORY, GPU_MEMORY_PERCENTAGE, GPU_CORES, ALIYUN_MEMORY)
 """Limits that say how much of each GPU; no node offers them, and no kube-scheduler counts them."""
 

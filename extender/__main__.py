@@ -84,6 +84,16 @@ def main() -> int:
         return 2
 
 
+def _cluster_state(settings: Settings, clock: Clock) -> ClusterState:
+    return ClusterState(
+        clock,
+        settings.scheduler_name,
+        home=settings.namespace,
+        sources=SOURCES,
+        placement=settings.placement,
+    )
+
+
 def _verbs(settings: Settings, state: ClusterState, clock: Clock, bind: Bind) -> Verbs:
     return Verbs(
         filter=Filter(state).answer_logged,
@@ -116,7 +126,7 @@ def build(
     kube, binding_kube = _api_server(settings, process, clock)
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
-    state = ClusterState(clock, settings.scheduler_name, home=settings.namespace, sources=SOURCES)
+    state = _cluster_state(settings, clock)
     following = follow(kube, state, clock, namespace=settings.namespace, kubelets=settings.kubelets)
     wrong_clock = clock_skew_reason(kube.skew)
     doubts: list[Check] = [wrong_clock]

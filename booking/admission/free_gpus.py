@@ -14,6 +14,7 @@ from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.node_fit import node_rejection
 from cluster.decide.predicates import UNACCOUNTED, rejection
 from cluster.decide.request import GpuRequest, gpu_request_of
+from cluster.decide.shares import place, rooms
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, is_live
 from cluster.objects.quantity import QuantityError
@@ -68,6 +69,8 @@ def is_spoken_for(pod: Pod, nodes: Iterable[Seen], waiting: Iterable[Pod]) -> bo
         before = [gpu_request_of(other).demand for other in waiting if _waits_for_the_same(other, pod)]
     except QuantityError:
         return False
+    if request.share:
+        return False  # how many shares have room depends on the size of each
     known = [view for _, view, agent in nodes if agent == "alive" and view.published]
     return any(
         sum(matching_count(available(request, view, name), request) for view in known)
@@ -83,6 +86,8 @@ def _waits_for_the_same(other: Pod, pod: Pod) -> bool:
 
 def _is_short(request: GpuRequest, view: NodeView) -> bool:
     """Whether the node has too few GPUs, even if pods with unknown devices held none of the free ones."""
+    if request.share:
+        return place(request, rooms(request, view)) is None
     return any(
         largest_set(available(request, view, name), request) < needed
         for name, needed in request.demand.items()

@@ -20,3 +20,11 @@ class Holder:
     evictable: bool
     member: Member | None = None
     """The same as a member of what its controller runs, if that may not replace it."""
+    thousandths: int = 0
+    """The same in thousandths of a GPU, where it has shares: of each as much as of its memory or compute,
+    whichever is more."""
+
+    @property
+    def weight(self) -> int:
+        """Thousandths of GPUs that its time counts for."""
+        return self.thousandths or 1000 * self.gpus

@@ -12,6 +12,7 @@ from operator import is_
 from typing import Final
 
 from booking.eviction.holder import Holder
+from booking.eviction.sharers import SharedDevices, thousandths
 from booking.eviction.snapshot import EvictionSnapshot, VictimPolicy
 from booking.eviction_settings import EvictionSettings
 from cluster.decide.eviction.costs import work_of
@@ -19,9 +20,11 @@ from cluster.decide.eviction.fates import Fates, Member, member_of
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import is_stuck, stuck_from
+from cluster.objects.inventory import Device
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_terminating
 
+NONE_SHARED: Final = SharedDevices()
 NEVER_LATER: Final = 2**63
 """Microseconds since 1970: later than any instant."""
 
@@ -37,6 +40,8 @@ class ModelHolders:
     latest: tuple[int, ...] = ()
     """For each device that an eviction would free, an upper bound of the time at which its holder's work was
     saved: microseconds since 1970, the latest first; ``NEVER_LATER`` if that may be as late as now."""
+    shared: SharedDevices = NONE_SHARED
+    """Devices that are held in shares; they are in none of the above but ``idle``."""
 
     def only(self, uuids: frozenset[str]) -> "ModelHolders":
         """The same for some of the devices only."""
@@ -45,7 +50,7 @@ class ModelHolders:
             for holder in self.holders
         )
         free = tuple(uuid for uuid in self.free if uuid in uuids)
-        return _filled(free, tuple(holder for holder in holders if holder.devices))
+        return _filled(free, tuple(holder for holder in holders if holder.devices), self.shared.only(uuids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +169,7 @@ def _by_model(
         for uuid in holding.devices:
             of.setdefault(uuid, []).append(holding)
     return {
-        model: _model_holders([device.uuid for device in devices], of, pods, instant, members=members)
+        model: _model_holders(devices, of, pods, instant, members=members)
         for resource, models in view.healthy_by_model.items()
         if not view.unknown.get(resource)
         for model, devices in models.items()
@@ -172,41 +177,55 @@ def _by_model(
 
 
 def _model_holders(
-    uuids: list[str],
+    devices: tuple[Device, ...],
     of: Mapping[str, list[PodHoldings]],
     pods: Mapping[str, Pod],
     instant: EvictionSnapshot,
     *,
     members: Mapping[str, Member],
 ) -> ModelHolders:
+    uuids = [device.uuid for device in devices]
     free = tuple(uuid for uuid in uuids if uuid not in of)
     held: dict[str, tuple[PodHoldings, list[str]]] = {}
+    shared: dict[str, tuple[str, ...]] = {}
+    sharers: dict[str, PodHoldings] = {}
     for uuid in uuids:
         holdings = of.get(uuid, ())
-        if len(holdings) == 1:
+        if holdings and all(one.devices[uuid].mode for one in holdings):
+            shared[uuid] = tuple(one.uid for one in holdings)
+            sharers |= {one.uid: one for one in holdings}
+        elif len(holdings) == 1:
             held.setdefault(holdings[0].uid, (holdings[0], []))[1].append(uuid)
-    holders = tuple(
-        Holder(
-            uid=uid,
-            devices=tuple(devices),
+    known = {device.uuid: device for device in devices}
+
+    def holder(holding: PodHoldings, theirs: tuple[str, ...]) -> Holder:
+        pod = pods[holding.uid]
+        return Holder(
+            uid=holding.uid,
+            devices=theirs,
             gpus=len(holding.devices),
-            work=work_of(pods[uid]),
-            leaves=_leaves(pods[uid], instant),
-            evictable=instant.policy.protection(pods[uid], holding, instant) is None,
-            member=members.get(uid),
+            work=work_of(pod),
+            leaves=_leaves(pod, instant),
+            evictable=instant.policy.protection(pod, holding, instant) is None,
+            member=members.get(holding.uid),
+            thousandths=thousandths(holding.devices.values(), known),
         )
-        for uid, (holding, devices) in held.items()
-        if uid in pods  # others are known only to the node's agent
+
+    # Pods that are missing are known only to the node's agent.
+    return _filled(
+        free,
+        tuple(holder(one, tuple(theirs)) for uid, (one, theirs) in held.items() if uid in pods),
+        SharedDevices(shared, {uid: holder(one, ()) for uid, one in sharers.items() if uid in pods}),
     )
-    return _filled(free, holders)
 
 
-def _filled(free: tuple[str, ...], holders: tuple[Holder, ...]) -> ModelHolders:
+def _filled(free: tuple[str, ...], holders: tuple[Holder, ...], shared: SharedDevices) -> ModelHolders:
     return ModelHolders(
         free=free,
         holders=holders,
-        idle=len(free) + sum(len(holder.devices) for holder in holders if holder.leaves),
+        idle=len(free) + sum(len(holder.devices) for holder in holders if holder.leaves) + shared.idle,
         latest=tuple(sorted(_latest(holders), reverse=True)),
+        shared=shared,
     )
 
 

@@ -35,11 +35,11 @@ class LostWork:
         work, cost, gang, gang_cost = holder.work, 0, "", 0
         fate = self.fates.of(holder.member, outgoing=self.outgoing) if holder.member else None
         if fate is None or fate.is_replaced:
-            cost = work.lost(holder.gpus, self.now, self.restart)
+            cost = work.lost(holder.weight, self.now, self.restart) // 1000
         elif fate.gang:
             gang, gang_cost = fate.gang, self.of_gang(fate.gang)
         else:
-            cost = work.unsaved.lost(holder.gpus, self.now, self.restart)
+            cost = work.unsaved.lost(holder.weight, self.now, self.restart) // 1000
         return Victim(
             uid=holder.uid,
             devices=devices,

@@ -73,7 +73,7 @@ def candidate(pod: Pod, *, held: Assignment | None, models: Mapping[str, str]) -
         request = gpu_request_of(pod)
     except QuantityError:
         return None
-    if len(request.demand) != 1:
+    if len(request.demand) != 1 or request.share:
         return None
     ((resource, count),) = request.demand.items()
     return Candidate(

@@ -3,16 +3,19 @@
 Deterministic: equal pods on equal nodes get equal answers. Devices of one model are preferred; among models
 the one with the fewest free devices (so that larger groups stay whole), then devices joined by NVLink, then
 those on one NUMA node, then the lowest index. A single device is taken where it breaks up the fewest links.
-A pod with a hold has no choice: it gets the devices of its hold.
+A pod with a hold has no choice: it gets the devices of its hold. ``shares`` has the rule for shares of GPUs.
 """
 
 from collections.abc import Callable, Iterable
 
+from cluster import names
 from cluster.decide.available import available, matching
 from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.amounts import Holding
 from cluster.decide.ledger.view import ByModel
 from cluster.decide.request import GpuRequest
-from cluster.objects.assignment import Assignment
+from cluster.decide.shares import Shared, place, rooms
+from cluster.objects.assignment import Assignment, devices_of
 from cluster.objects.inventory import Device
 from cluster.objects.pods import ContainerNeed
 
@@ -30,6 +33,8 @@ def choose(request: GpuRequest, view: NodeView) -> Assignment:
     Raises:
         NoPlaceError: there are fewer free devices than the pod needs.
     """
+    if request.share:
+        return choose_shares(request, view).assignment
     chosen = {
         resource: iter(
             _pick(matching(available(request, view, resource), request.selector), needed, mixes=request.mixes)
@@ -39,6 +44,30 @@ def choose(request: GpuRequest, view: NodeView) -> Assignment:
     return device_reuse(
         request.needs, lambda resource, amount: [next(chosen[resource]).uuid for _ in range(amount)]
     )
+
+
+def choose_shares(request: GpuRequest, view: NodeView) -> Shared:
+    """Choose GPUs for a pod with shares.
+
+    Raises:
+        NoPlaceError: too few GPUs have room.
+    """
+    if len(request.demand) == 1 and not view.unknown.get(names.SHARED_RESOURCE):
+        found = place(request, rooms(request, view), spare=view.unknown.get(names.GPU_RESOURCE, 0))
+        if found:
+            return found
+    raise NoPlaceError("Too few GPUs have room for the shares.")
+
+
+def would_hold(request: GpuRequest, view: NodeView) -> tuple[Holding, ...]:
+    """What the pod would hold with the devices that are chosen for it.
+
+    Raises:
+        NoPlaceError: as for ``choose``.
+    """
+    if request.share:
+        return choose_shares(request, view).holdings
+    return tuple(map(Holding, sorted(devices_of(choose(request, view)))))
 
 
 def device_reuse(needs: tuple[ContainerNeed, ...], source: Source) -> Assignment:

@@ -13,6 +13,7 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
+from cluster.decide.share_rejection import share_rejection
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import is_mixed, resource_of
 
@@ -52,6 +53,8 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
         return elsewhere(request.hold)
     if closed := _closed(request, view, agent):
         return closed
+    if request.share:
+        return share_rejection(request, view, request.share)
     for resource, needed in request.demand.items():
         # A held device that has not been identified may be any of the free ones.
         spare = largest_set(available(request, view, resource), request) - view.unknown.get(resource, 0)

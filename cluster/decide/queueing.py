@@ -18,17 +18,15 @@ autoscaler, which does not see pods behind a gate, what the others wait for.
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.amounts import WHOLE
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.node_fit import node_rejection
-from cluster.decide.placement import choose
+from cluster.decide.placement import would_hold
 from cluster.decide.predicates import rejection
 from cluster.decide.request import GpuRequest, RequestKey, gpu_request_of
-from cluster.objects.assignment import devices_of
 from cluster.objects.bookings import Booking
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, first_created, is_live
@@ -199,11 +197,10 @@ class _Room:
 
 
 def _has_any(view: NodeView) -> bool:
-    """Whether the node has any free device."""
-    return any(any(of_model.values()) for of_model in view.free_by_model.values())
+    """Whether the node has any free device, or one that is shared."""
+    return bool(view.open_by_model) or any(any(of_model.values()) for of_model in view.free_by_model.values())
 
 
 def _without(view: NodeView, request: GpuRequest) -> NodeView:
     """The node after the pod has got its devices."""
-    taken = devices_of(choose(request, view))
-    return replace(view, held={**view.held, **dict.fromkeys(taken, WHOLE)})
+    return view.holding(would_hold(request, view))

@@ -191,6 +191,36 @@ IN_USE: Final = Cause(
     "node(s) had too few free GPUs{}",
     "a pod there ends, or is evicted for a booked one",
 )
+SHARE_BESIDE_WHOLE: Final = Cause(
+    "share-beside-whole",
+    "the pod asks for shares of GPUs and for whole devices",
+    "node(s) had no place for a pod that asks for shares of GPUs and for whole devices",
+    "a pod for each",
+)
+SHARE_TOO_LARGE: Final = Cause(
+    "share-too-large",
+    "not enough GPUs of this node offer {} to pods that share",
+    "node(s) had too few GPUs that offer {} to pods that share",
+    "a smaller share, a whole GPU, or a node with larger ones",
+)
+SHARE_MODE: Final = Cause(
+    "share-mode",
+    "not enough GPUs of this node can be shared in the pod's mode now",
+    "node(s) had too few GPUs that can be shared in the pod's mode now",
+    f"the pods that share them in another mode end; or another mode in {names.SHARING}",
+)
+NO_SLOTS: Final = Cause(
+    "no-slots",
+    "not enough GPUs of this node have a slot for a further share",
+    "node(s) had too few GPUs with a slot for a further share",
+    "a pod there ends; or the node's GPUs are offered to pods that share",
+)
+SHARE_IN_USE: Final = Cause(
+    "share-in-use",
+    "this node has no room for {}",
+    "node(s) had no room for {}",
+    "a pod there ends, or is evicted for a booked one; or a smaller share",
+)
 ON_HOLD: Final = Cause(
     "held-for-booked-pod",
     "GPUs of this node are kept for a booked pod",
@@ -244,6 +274,11 @@ ALL: Final = (
     HELD_UNHEALTHY,
     HELD_NOT_FREE,
     IN_USE,
+    SHARE_BESIDE_WHOLE,
+    SHARE_TOO_LARGE,
+    SHARE_MODE,
+    NO_SLOTS,
+    SHARE_IN_USE,
     ON_HOLD,
     NOMINATED,
     UNACCOUNTED,

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+
+from cluster import names
 from cluster.decide.ledger.holds import standing_hold
 from cluster.decide.node_fit import tolerates_cordon
 from cluster.objects.bookings import Booking
@@ -10,6 +13,7 @@ from cluster.objects.demand import demand
 from cluster.objects.device_selector import DeviceSelector, device_selector_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import ContainerNeed, Pod, container_needs
+from cluster.objects.share_request import ShareRequest, share_request_of
 
 RequestKey = tuple[object, ...]
 ANY_DEVICE: Final = DeviceSelector()
@@ -32,6 +36,8 @@ class GpuRequest:
     priority: int = 0
     tolerates_cordon: bool = False
     """Whether it may be placed on a cordoned node."""
+    share: ShareRequest | None = None
+    """The shares that it asks for; None if it asks for whole devices only."""
 
     @property
     def models(self) -> frozenset[str]:
@@ -44,6 +50,11 @@ class GpuRequest:
         return sum(self.demand.values())
 
     @property
+    def takes(self) -> dict[str, int]:
+        """Resource -> the most devices that nobody can have whole while the pod has what it needs."""
+        return {names.GPU_RESOURCE: self.devices} if self.share else self.demand
+
+    @property
     def mixes(self) -> bool:
         """Whether its devices may be of several models: it lists several models or UUIDs, or has a hold.
 
@@ -52,10 +63,15 @@ class GpuRequest:
         """
         return len(self.models) > 1 or bool(self.selector.uuids) or self.hold is not None
 
+    def spread(self) -> "GpuRequest":
+        """The same, with its shares on the GPUs with the most room; itself without shares."""
+        return replace(self, share=msgspec.structs.replace(self.share, spreads=True)) if self.share else self
+
     @property
     def key(self) -> RequestKey:
         """Equal for two pods without a hold or a nomination: every node has the same answer for both."""
-        return (*self.demand.items(), self.selector, self.priority, self.tolerates_cordon)
+        shares = self.share.kind if self.share else None
+        return (*self.demand.items(), self.selector, self.priority, self.tolerates_cordon, shares)
 
 
 def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
@@ -78,4 +94,5 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
         hold=standing_hold(pod),
         priority=pod.spec.priority or 0,
         tolerates_cordon=tolerates_cordon(pod),
+        share=share_request_of(pod),
     )

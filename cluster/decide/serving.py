@@ -208,12 +208,14 @@ def awaits_answer(pod: Pod) -> bool:
 
 def _under_another_name(view: NodeView, resource: str, pods: Mapping[str, Pod]) -> int:
     ours = {device.uuid for device in view.devices if device.is_healthy and resource_of(device) == resource}
-    held = [
-        holding.devices.keys() & ours
-        for holding in view.holdings
-        if (pod := pods.get(holding.uid)) and resource not in _requested(pod)
-    ]
-    return sum(map(len, held))
+    return len(
+        {
+            uuid
+            for holding in view.holdings
+            if (pod := pods.get(holding.uid)) and resource not in _requested(pod)
+            for uuid in holding.devices.keys() & ours
+        }
+    )
 
 
 def _requested(pod: Pod) -> frozenset[str]:

@@ -15,6 +15,11 @@ _VERBS = ("filter", "prioritize", "preempt", "bind")
 _SCHEDULE = {f"{verb}Verb": verb for verb in _VERBS}
 WEIGHT = 10
 """Weight of the extender's scores relative to those of kube-scheduler's own plugins, as in the chart."""
+SHARES = {
+    "name": "NodeResourcesFit",
+    "args": {"ignoredResources": [names.SHARED_RESOURCE, *names.GPU_AMOUNTS]},
+}
+"""Configuration of a plugin: shares of GPUs, and how large they are, are counted by the extender alone."""
 _ELECTION = {
     "leaderElect": True,
     "resourceNamespace": names.NAMESPACE,
@@ -38,6 +43,7 @@ def existing(*, extender_url: str, server_name: str, files: Mapping[str, str]) -
     tls = {"serverName": server_name, **files}
     return {
         "percentageOfNodesToScore": 100,
+        "profiles": [{"schedulerName": "default-scheduler", "pluginConfig": [SHARES]}],
         "extenders": [{**_extender(extender_url), "enableHTTPS": True, "tlsConfig": tls}],
     }
 
@@ -56,7 +62,7 @@ def configuration(*, kubeconfig: Path, extender_url: str, elects: bool = True) -
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 1000, "burst": 2000},
         "leaderElection": _ELECTION if elects else {"leaderElect": False},
         "percentageOfNodesToScore": 100,
-        "profiles": [{"schedulerName": names.SCHEDULER_NAME}],
+        "profiles": [{"schedulerName": names.SCHEDULER_NAME, "pluginConfig": [SHARES]}],
         "extenders": [_extender(extender_url)],
     }
 
@@ -69,5 +75,8 @@ def _extender(url: str) -> dict[str, Any]:
         "httpTimeout": "5s",
         "nodeCacheCapable": True,
         "ignorable": False,
-        "managedResources": [{"name": names.GPU_RESOURCE, "ignoredByScheduler": False}],
+        "managedResources": [
+            {"name": name, "ignoredByScheduler": False}
+            for name in (names.GPU_RESOURCE, names.SHARED_RESOURCE)
+        ],
     }

@@ -4,25 +4,29 @@ Steps that can fail by themselves, such as encoding the body, come before the de
 back if, and only if, it is certain that it did not happen.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cluster import names
 from cluster.decide.ledger import AssumedBind, NodeView
 from cluster.decide.ledger.liveness import AgentState
-from cluster.decide.placement import NoPlaceError, choose
+from cluster.decide.placement import NoPlaceError, choose, choose_shares
 from cluster.decide.predicates import AGENT, HELD_NOT_FREE, ON_HOLD, rejection
+from cluster.decide.request import GpuRequest
 from cluster.objects.assignment import devices_of, encode_assignment
 from cluster.objects.hold_verdicts import NOT_FREE, NOT_NOW, REFUSED, HoldVerdict
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from cluster.process.clock import Clock
+from extender.binding.gpushare import gpushare_annotations
 from extender.state.cluster_state import ClusterState
 
 NOT_LEADING: Final = (
     f"{names.NOT_NOW} This extender does not lead, or does not know whether it does:"
     " another one binds the pod."
 )
+NOTHING: Final[Mapping[str, str]] = {}
 
 
 class BindError(Exception):
@@ -101,12 +105,11 @@ class BindDecisions:
             if request.demand and self._state.awaits_answer(node):
                 raise AwaitsKubeletError(node)
             try:
-                assignment = choose(request, view)
+                assumed = _assumed(request, view, pod)
             except NoPlaceError as error:
                 raise BindError(f"The pod no longer fits on node {node}.") from error
-            assumed = AssumedBind(pod=pod, node=node, assignment=assignment)
-            body = binding(assumed)
-            ledger.assume(pod, node, assignment)
+            body = binding(assumed, gpushare_annotations(assumed, view, self._clock.now()))
+            ledger.assume(pod, node, assumed.assignment, mode=assumed.mode)
             self._state.expect_answer(pod.metadata.uid)
         return Decision(assumed, body, made_at)
 
@@ -117,15 +120,16 @@ class BindDecisions:
             BindError: it would not be made any more (law L6). It stays assumed: its Binding may yet arrive.
         """
         made_at = self._clock.monotonic()
-        again = AssumedBind(pod=earlier.pod, node=earlier.node, assignment=earlier.assignment)
+        again = replace(earlier)
         with self._state.locked() as ledger:
             ((view, agent),) = self._state.snapshot((earlier.node,))
             reason = _outdated(earlier, view, agent)
             if reason:
                 raise BindError(f"The pod no longer fits on node {earlier.node}: {reason}.")
             ledger.forget_assumed(again.pod.metadata.uid)
-            ledger.assume(again.pod, again.node, again.assignment)
-        return Decision(again, binding(again), made_at, was_posted=True)
+            ledger.assume(again.pod, again.node, again.assignment, mode=again.mode)
+            body = binding(again, gpushare_annotations(again, view, self._clock.now()))
+        return Decision(again, body, made_at, was_posted=True)
 
     def not_posted(self, decision: Decision) -> None:
         """Take back a decision that was not posted this time, unless it was posted before."""
@@ -162,8 +166,20 @@ def _outdated(earlier: AssumedBind, view: NodeView, agent: AgentState) -> str | 
     return ON_HOLD if any(view.on_hold.get(uuid, uid) != uid for uuid in chosen) else None
 
 
-def binding(assumed: AssumedBind) -> dict[str, Any]:
-    """The body of ``POST pods/<name>/binding``: node, devices and preconditions in one write."""
+def _assumed(request: GpuRequest, view: NodeView, pod: Pod) -> AssumedBind:
+    if request.share:
+        chosen = choose_shares(request, view)
+        return AssumedBind(pod=pod, node=view.name, assignment=chosen.assignment, mode=chosen.mode)
+    return AssumedBind(pod=pod, node=view.name, assignment=choose(request, view))
+
+
+def binding(assumed: AssumedBind, gpushare: Mapping[str, str] = NOTHING) -> dict[str, Any]:
+    """The body of ``POST pods/<name>/binding``: node, devices and preconditions in one write.
+
+    Args:
+        assumed: the decision.
+        gpushare: annotations for the tools of gpushare's users.
+    """
     meta = assumed.pod.metadata
     metadata: dict[str, Any] = {
         "name": meta.name,
@@ -174,6 +190,9 @@ def binding(assumed: AssumedBind) -> dict[str, Any]:
     annotations = {key: "" for key in names.WAITING_STATE if meta.annotation(key)}
     if assumed.assignment:
         annotations[names.ASSIGNED] = encode_assignment(assumed.assignment)
+    if assumed.mode:
+        annotations[names.SHARING_MODE] = assumed.mode
+    annotations |= gpushare
     if annotations:
         metadata["annotations"] = annotations
     return {

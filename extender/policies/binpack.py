@@ -1,18 +1,39 @@
 """Binpack: fill nodes that are in use before touching empty ones, so that pods for many GPUs find room.
 
 Promise: of two nodes, the one of whose devices a larger part is in use with the pod on it never has the lower
-score; a node that the pod fills up has the highest.
+score; a node that the pod fills up has the highest. For a pod with shares: a node on which it needs no
+further GPU is better than any on which it does; among these, the fuller its GPUs are then, the better.
 """
 
+from typing import Final
+
 from cluster.decide.ledger import NodeView
+from cluster.decide.placement import NoPlaceError, choose_shares
 from cluster.decide.request import GpuRequest
 from extender.policies import Reserved
 from extender.policies.utilization import utilization
 from extender.wire import MAX_SCORE
 
+HALF: Final = MAX_SCORE // 2
+
 
 def binpack(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
     """The part of the devices that the pod accepts that would be in use with the pod there, 0 to 10."""
     del reserved
+    if request.share:
+        return _of_shares(request, view)
     found = utilization(request, view)
     return 0 if found is None else MAX_SCORE * (found.devices - found.free) // found.devices
+
+
+def _of_shares(request: GpuRequest, view: NodeView) -> int:
+    """5 to 10 where GPUs that are shared already have room, by how full they are then; 0 to 4 elsewhere."""
+    try:
+        found = choose_shares(request, view)
+    except NoPlaceError:
+        return 0
+    if found.opened:
+        there = utilization(request, view)
+        return (HALF - 1) * (there.devices - there.free) // there.devices if there else 0
+    offered = sum(one.share.memory for one in view.devices if one.share and one.uuid in found.uuids)
+    return HALF + (MAX_SCORE - HALF) * (offered - found.left) // max(1, offered)

@@ -9,8 +9,10 @@ than any where it does; among the former it is binpack; among the latter, fewer 
 
 from typing import Final
 
+from cluster import names
 from cluster.decide.available import matching_count
 from cluster.decide.ledger import NodeView
+from cluster.decide.placement import NoPlaceError, choose_shares
 from cluster.decide.request import GpuRequest
 from extender.policies import Reserved
 from extender.policies.binpack import binpack
@@ -22,11 +24,22 @@ HALF: Final = MAX_SCORE // 2
 def booked_reserve(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
     """5 to 10 if the pod takes no planned device there, 4 to 0 if it does."""
     taken = sum(
-        max(0, need - _spare(request, view, resource, reserved)) for resource, need in request.demand.items()
+        max(0, need - _spare(request, view, resource, reserved))
+        for resource, need in _needed(request, view).items()
     )
     if taken:
         return max(0, HALF - taken)
     return HALF + binpack(request, view, reserved) * (MAX_SCORE - HALF) // MAX_SCORE
+
+
+def _needed(request: GpuRequest, view: NodeView) -> dict[str, int]:
+    """Resource -> devices that the pod takes: of a pod with shares, the GPUs that nobody shares yet."""
+    if not request.share:
+        return request.demand
+    try:
+        return {names.GPU_RESOURCE: len(choose_shares(request, view).opened)}
+    except NoPlaceError:
+        return {names.GPU_RESOURCE: request.share.width}
 
 
 def _spare(request: GpuRequest, view: NodeView, resource: str, reserved: Reserved) -> int:

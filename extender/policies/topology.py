@@ -2,7 +2,8 @@
 
 ``placement`` determines which devices the pod would get. Promise: fewer pairs of them without a link, fewer
 links between them and devices that stay free, fewer pairs across NUMA nodes, all else equal, is never worse.
-The highest score means devices that are all linked, on one NUMA node, with no linked device left free.
+The highest score means devices that are all linked, on one NUMA node, with no linked device left free. Pods
+with shares are placed as by binpack.
 
 Finding out which devices belong together takes a fraction of a millisecond, and there are many nodes; but
 most have the same shape. So nodes of one shape with the same devices free are scored once.
@@ -23,6 +24,7 @@ from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.inventory import Device
 from cluster.objects.pods import ContainerNeed
 from extender.policies import Reserved
+from extender.policies.binpack import binpack
 from extender.wire import MAX_SCORE
 
 APART: Final = 5
@@ -42,7 +44,8 @@ ones: links to all of them count."""
 
 def topology(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
     """10 minus the deductions for the devices that the pod would get; 0 if it does not fit."""
-    del reserved
+    if request.share:
+        return binpack(request, view, reserved)  # links mean nothing to pods that share
     if not request.demand:
         return 0
     case: list[tuple[str, int, Ordinals, Ordinals]] = []

@@ -1,15 +1,27 @@
-"""How many of the devices that a pod accepts on a node are in use. For ``binpack`` and ``spread``."""
+"""How many of the devices that a pod accepts on a node are in use. For ``binpack`` and ``spread``.
+
+For a pod with shares, in thousandths of a GPU: of a device as much is in use as of its memory or its compute,
+whichever is more.
+"""
 
 from dataclasses import dataclass
+from typing import Final
 
-from cluster.decide.available import matching_count
+from cluster import names
+from cluster.decide.available import matching, matching_count
 from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.amounts import ALL_COMPUTE
+from cluster.decide.placement import NoPlaceError, choose_shares
 from cluster.decide.request import GpuRequest
+from cluster.objects.inventory import Device
+
+WHOLE_GPU: Final = 1000
+"""Thousandths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Utilization:
-    """Devices of a node that the pod accepts."""
+    """Devices of a node that the pod accepts, or thousandths of them."""
 
     devices: int
     """Number of devices, including unhealthy ones."""
@@ -19,6 +31,8 @@ class Utilization:
 
 def utilization(request: GpuRequest, view: NodeView) -> Utilization | None:
     """The node's utilization with the pod on it; None if it has no device that the pod accepts."""
+    if request.share:
+        return _of_shares(request, view)
     devices = free = 0
     for resource in request.demand:
         devices += matching_count(view.all_by_model.get(resource, {}), request)
@@ -27,3 +41,24 @@ def utilization(request: GpuRequest, view: NodeView) -> Utilization | None:
     if not devices:
         return None
     return Utilization(devices=devices, free=max(0, free - sum(request.demand.values())))
+
+
+def _of_shares(request: GpuRequest, view: NodeView) -> Utilization | None:
+    devices = matching(view.all_by_model.get(names.GPU_RESOURCE, {}), request.selector)
+    shareable = [one for found in devices.values() for one in found if one.share and one.share.memory]
+    if not shareable:
+        return None
+    try:
+        there = view.holding(choose_shares(request, view).holdings)
+    except NoPlaceError:
+        return Utilization(devices=WHOLE_GPU * len(shareable), free=0)
+    free = sum(_free(one, there) for one in shareable if one.is_healthy)
+    unknown = WHOLE_GPU * view.unknown.get(names.GPU_RESOURCE, 0)
+    return Utilization(devices=WHOLE_GPU * len(shareable), free=max(0, free - unknown))
+
+
+def _free(device: Device, view: NodeView) -> int:
+    """Thousandths of a device that are free."""
+    room = view.room(device)
+    offered = device.share.memory if device.share else 0
+    return min(WHOLE_GPU * room.memory // max(1, offered), WHOLE_GPU * room.compute // ALL_COMPUTE)

@@ -17,7 +17,7 @@ from cluster.decide.ledger import SOURCES, NodeView
 from cluster.decide.ledger.holdings import Source
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.ledger.resource_versions import is_older, version_is_older
-from cluster.decide.placement import NoPlaceError, choose
+from cluster.decide.placement import NoPlaceError, would_hold
 from cluster.decide.predicates import BOOKED_BY_OTHERS, rejection
 from cluster.decide.protection import never_evicted_reason
 from cluster.decide.reasons import Reason
@@ -30,16 +30,16 @@ from cluster.decide.serving import (
     is_short,
 )
 from cluster.kube.resources import NODES, PODS
-from cluster.objects.assignment import devices_of
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, is_live
 from cluster.objects.quantity import QuantityError
+from cluster.objects.share_request import SPREAD
 from cluster.process.clock import Clock
 from extender.state.bind_queue import BindQueue
 from extender.state.equivalence_cache import EquivalenceCache
 from extender.state.hold_verdicts import HoldVerdicts
 from extender.state.node_sets import NodeSets
-from extender.state.soft_reservations import SECONDS, SoftReservations
+from extender.state.soft_reservations import SECONDS, Holdings, SoftReservations
 from extender.state.verb_priority import VerbPriority
 
 __all__ = ["ClusterState", "NodeSnapshot", "Readiness", "Rejection"]
@@ -89,6 +89,7 @@ class ClusterState(ClusterCache):
         *,
         home: str = names.NAMESPACE,
         sources: Sequence[Source] = SOURCES,
+        placement: str = names.PLACEMENTS[0],
     ) -> None:
         """An empty cache.
 
@@ -97,7 +98,9 @@ class ClusterState(ClusterCache):
             scheduler: ``schedulerName`` of the pods that wait for us.
             home: the product's namespace.
             sources: where it is written what a pod holds.
+            placement: that of pods that request none.
         """
+        self._spreads: Final = placement == SPREAD
         self.serving: Final = Serving()
         self.priority: Final = VerbPriority(clock)
         """Lets threads that read events wait while kube-scheduler is answered."""
@@ -143,7 +146,8 @@ class ClusterState(ClusterCache):
             QuantityError: an amount of GPUs cannot be read.
         """
         is_owned = bool(pod.metadata.annotation(names.USER))
-        return gpu_request_of(pod, self.cover_of(pod, self.clock.now()) if is_owned else None)
+        found = gpu_request_of(pod, self.cover_of(pod, self.clock.now()) if is_owned else None)
+        return found.spread() if self._spreads and not pod.metadata.annotation(names.PLACEMENT) else found
 
     def plan_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:
         """A function: node -> why other bookings keep the pod off it; None if they do not.
@@ -176,7 +180,7 @@ class ClusterState(ClusterCache):
         decided = self.decided(pod.metadata.uid)
         return lambda node: (
             None
-            if node == decided or permanent.allows_permanent(node, request.demand, request.models)
+            if node == decided or permanent.allows_permanent(node, request.takes, request.models)
             else BOOKED_BY_OTHERS
         )
 
@@ -210,11 +214,11 @@ class ClusterState(ClusterCache):
             return
         with self.locked() as ledger:
             view = ledger.view(node)
-        reserved = self.soft.of_others(request.uid).get(node, frozenset())
+        reserved = self.soft.of_others(request.uid).get(node, ())
         with suppress(NoPlaceError):
-            self.soft.reserve(request.uid, node, devices_of(choose(request, view.holding(reserved))), seconds)
+            self.soft.reserve(request.uid, node, would_hold(request, view.holding(reserved)), seconds)
 
-    def fits_beside(self, request: GpuRequest, node: str, reserved: frozenset[str]) -> bool:
+    def fits_beside(self, request: GpuRequest, node: str, reserved: Holdings) -> bool:
         """Whether a pod fits on a node if the reserved devices are given to other pods."""
         view, agent = self._snapshot_for(request, node)
         return rejection(request, view.holding(reserved), agent) is None

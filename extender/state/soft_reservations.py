@@ -13,11 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from cluster.decide.ledger.amounts import Holding
 from cluster.process.clock import Clock
 
 SECONDS: Final = 1.0
 """Maximum length of a reservation on the node that was ranked best: a bind follows soon, or not at all."""
-NONE: Final[Mapping[str, frozenset[str]]] = {}
+Holdings = tuple[Holding, ...]
+"""Devices, and shares of devices."""
+NONE: Final[Mapping[str, Holdings]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class _Reservation:
     """The devices that one pod is about to get."""
 
     node: str
-    devices: frozenset[str]
+    devices: Holdings
     expires: float
 
 
@@ -37,7 +40,7 @@ class SoftReservations:
         self._lock = threading.Lock()
         self._by_uid: dict[str, _Reservation] = {}
 
-    def reserve(self, uid: str, node: str, devices: frozenset[str], seconds: float = SECONDS) -> None:
+    def reserve(self, uid: str, node: str, devices: Holdings, seconds: float = SECONDS) -> None:
         """Reserve these devices for the pod; replaces an earlier reservation of the pod."""
         expires = self._clock.monotonic() + seconds
         with self._lock:
@@ -48,15 +51,15 @@ class SoftReservations:
         with self._lock:
             self._by_uid.pop(uid, None)
 
-    def of_others(self, uid: str) -> Mapping[str, frozenset[str]]:
+    def of_others(self, uid: str) -> Mapping[str, Holdings]:
         """Node -> devices that are reserved there for other pods than this one."""
         if not self._by_uid:
             return NONE
         now = self._clock.monotonic()
         with self._lock:
             self._by_uid = {key: one for key, one in self._by_uid.items() if one.expires > now}
-            found: dict[str, frozenset[str]] = {}
+            found: dict[str, Holdings] = {}
             for key, one in self._by_uid.items():
                 if key != uid:
-                    found[one.node] = found.get(one.node, frozenset()) | one.devices
+                    found[one.node] = found.get(one.node, ()) + one.devices
         return found

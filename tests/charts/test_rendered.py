@@ -297,10 +297,10 @@ def test_the_schedulers_configuration_follows_the_values(render: Render) -> None
     (text,) = of_kind(documents, "ConfigMap")[names.SCHEDULER_LEASE]["data"].values()
     config = yaml.safe_load(text)
 
-    assert config["profiles"] == [{"schedulerName": "mine"}]
+    assert [profile["schedulerName"] for profile in config["profiles"]] == ["mine"]
     assert config["extenders"][0]["weight"] == 3
     managed = [one["name"] for one in config["extenders"][0]["managedResources"]]
-    assert managed == [names.GPU_RESOURCE, f"{names.MIG_RESOURCE_PREFIX}1g.10gb"]
+    assert managed == [names.GPU_RESOURCE, names.SHARED_RESOURCE, f"{names.MIG_RESOURCE_PREFIX}1g.10gb"]
     assert all(map(names.is_gpu_resource, managed))
 
 
@@ -308,7 +308,8 @@ def test_the_schedulers_configuration_follows_the_values(render: Render) -> None
 def test_a_schedulers_name_stays_a_string(render: Render, name: str) -> None:
     documents = render({"scheduler": {"name": name}})
     (text,) = of_kind(documents, "ConfigMap")[names.SCHEDULER_LEASE]["data"].values()
-    assert yaml.safe_load(text)["profiles"] == [{"schedulerName": name}]
+    (profile,) = yaml.safe_load(text)["profiles"]
+    assert profile["schedulerName"] == name
 
 
 def test_a_scheduler_of_our_own_may_not_have_the_name_of_the_clusters(render: Render) -> None:

@@ -11,18 +11,31 @@ from cluster import names
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold, encode_hold
-from cluster.objects.inventory import Device, encode_inventory, resource_of
+from cluster.objects.inventory import Device, Sharing, encode_inventory, resource_of
 from cluster.objects.nodes import Lease, Node
-from cluster.objects.pods import Pod
+from cluster.objects.pods import Kind, Pod
 
 A100 = "NVIDIA-A100-SXM4-80GB"
 A6000 = "NVIDIA-RTX-A6000"
+AMOUNTS = {
+    "memory": names.GPU_MEMORY,
+    "percentage": names.GPU_MEMORY_PERCENTAGE,
+    "cores": names.GPU_CORES,
+    "aliyun": names.ALIYUN_MEMORY,
+}
 EPOCH = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
 
 
 def a100(index: int, node: str = "n0", **more: object) -> Device:
     """A healthy A100."""
     return _device(node, index, {"model": A100, "memory": 81920, **more})
+
+
+def shared_gpu(
+    index: int, node: str = "n0", *, memory: int = 80_000, slots: int = 16, **more: object
+) -> Device:
+    """A healthy A100 that offers so many MiB to pods that share it."""
+    return a100(index, node, share=Sharing(slots=slots, memory=memory), **more)
 
 
 def a6000(index: int, node: str = "n0", **more: object) -> Device:
@@ -120,6 +133,10 @@ class PodBuilder:
     owner: str = ""
     gates: tuple[str, ...] = ()
 
+    def called(self, name: str) -> "PodBuilder":
+        """The same pod under another name."""
+        return replace(self, name=name)
+
     def of(self, user: str) -> "PodBuilder":
         """Whose it is."""
         return self.with_annotation(names.USER, user)
@@ -149,6 +166,19 @@ class PodBuilder:
         """A sidecar."""
         made = {**_container(container, gpus, resource), "restartPolicy": "Always"}
         return replace(self, inits=(*self.inits, made))
+
+    def shares(
+        self, *, container: str = "main", kind: Kind = "app", gpus: int = 1, **amounts: int
+    ) -> "PodBuilder":
+        """A container with shares of GPUs: ``memory`` in MiB, ``percentage`` of it, ``cores``, ``aliyun``."""
+        limits = {names.SHARED_RESOURCE: str(gpus)}
+        limits |= {AMOUNTS[name]: str(amount) for name, amount in amounts.items()}
+        made: dict[str, object] = {"name": container, "resources": {"limits": limits, "requests": limits}}
+        if kind == "app":
+            return replace(self, apps=(*self.apps, made))
+        return replace(
+            self, inits=(*self.inits, made | ({"restartPolicy": "Always"} if kind == "sidecar" else {}))
+        )
 
     def wants(self, *models: str) -> "PodBuilder":
         """The requested models."""

@@ -1,8 +1,9 @@
-"""L1: a device is held by at most one pod at a time.
+"""L1: a device is held whole by one pod, or in shares by several that fit on it together, all in one mode.
 
 Two things are watched. **Naming**: a write of devices on a bound pod (a Binding) may name none that
 another living pod holds, by drift or else by what was assigned to it. **Having**: two pods that run must not
-have one device, by the kubelet's checkpoint where it is at hand, else by drift and assignment. Two bound pods
+have one device, by the kubelet's checkpoint where it is at hand, else by drift and assignment. Both are of
+GPUs, whichever slot of one a pod has, and pods that share one may have it together. Two bound pods
 may name one device while only one of them runs with it (ADR 8): the other is held back or gets another.
 """
 
@@ -13,10 +14,12 @@ from typing import Final
 from cluster import names
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
+from cluster.objects.slots import physical
 from deviceplugin.allocation.pod_devices import PodDevices
 from tests.laws.changes import Change
 from tests.laws.devices import assigned, drifted, held, is_bound, plot_of
 from tests.laws.groups import NOBODY, Group
+from tests.laws.shares import may_share
 from tests.laws.state import State
 
 LAW: Final = "L1"
@@ -46,7 +49,10 @@ def _named(change: Change, state: State, *, drift: bool) -> Iterator[str]:
     for node in state.by_node if named else ():
         holders = plot_of(node, state).holders
         for uuid in sorted(named & holders.keys()):
-            for uid in holders[uuid] - {after.metadata.uid}:
+            others = holders[uuid] - {after.metadata.uid}
+            if others and may_share(uuid, (after, *(state.pods[uid] for uid in others)), state):
+                continue
+            for uid in others:
                 if _is_drifted(uid, node, state) is drift:
                     yield f"{after.key} is given {uuid}, which {state.pods[uid].key} holds."
 
@@ -104,13 +110,13 @@ class Havings:
         for uuid in new:
             self._where.setdefault(uuid, set()).add(node)
         for uuid in old.keys() | new.keys():
-            self._count(uuid)
+            self._count(uuid, state)
 
-    def _count(self, uuid: str) -> None:
+    def _count(self, uuid: str, state: State) -> None:
         there = self._where[uuid]
         users = frozenset(uid for node in there for uid in self._on[node][uuid])
         self._double.pop(uuid, None)
-        if len(users) > 1:
+        if len(users) > 1 and not may_share(uuid, (state.pods[uid] for uid in users), state):
             self._double[uuid] = users
         if not there:
             del self._where[uuid]
@@ -122,7 +128,7 @@ def _having_on(group: Group, state: State, kubelet: PodDevices | None) -> Mappin
     for uid, pod in group.pods.items():
         if is_bound(pod) and pod.status.phase == "Running":
             has = kubelet.of(uid) if kubelet and uid in kubelet.uids else held(pod, state)
-            for uuid in has:
+            for uuid in map(physical, has):
                 uids.setdefault(uuid, set()).add(uid)
     return {uuid: frozenset(users) for uuid, users in uids.items()}
 

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from booking.eviction.holder_cache import HolderCache, ModelHolders
+from booking.eviction.sharers import Freeable, freeable
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection, select_victims
 from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.hold import Hold
 
+NO_SHARES: Final = Freeable()
 ANY: Final = DeviceSelector()
 """Selects every device of a model."""
 
@@ -71,8 +73,8 @@ class NodeCandidates:
                 continue
             model_holders = self._model_holders(name, model, selector)
             missing = need - model_holders.idle
-            if name in self._versions or missing <= 0:
-                found[name] = 0
+            if name in self._versions or missing <= 0 or model_holders.shared.of:
+                found[name] = 0  # what shares lose at least is not known without looking at all sharers
             elif missing <= len(model_holders.latest):
                 found[name] = self._costs.at_least(model_holders.latest[:missing])
         return found
@@ -94,13 +96,14 @@ class NodeCandidates:
                 outgoing_pods.add(holder.uid)
             elif holder.evictable and devices and holder.uid not in self._inputs.excluded:
                 victims.append(self._costs.victim(holder, devices))
+        shared = self._freeable(model_holders, away)
         return NodeCandidate(
             node=node,
             free=tuple(free),
-            leaving=tuple(leaving),
-            outgoing_devices=tuple(outgoing_devices),
-            victims=tuple(victims),
-            outgoing_pods=frozenset(outgoing_pods),
+            leaving=(*leaving, *shared.leaving),
+            outgoing_devices=(*outgoing_devices, *shared.outgoing),
+            victims=(*victims, *shared.victims),
+            outgoing_pods=frozenset(outgoing_pods) | shared.outgoing_pods,
         )
 
     def choice(
@@ -135,6 +138,17 @@ class NodeCandidates:
             do = frozenset(device.uuid for device in node_holders.view.devices if selector.takes(device))
             self._suiting[key] = model_holders.only(do)
         return self._suiting[key]
+
+    def _freeable(self, model_holders: ModelHolders, away: set[str]) -> Freeable:
+        if not model_holders.shared.of:
+            return NO_SHARES
+        return freeable(
+            model_holders.shared,
+            self._costs,
+            away=away,
+            outgoing=self._outgoing_pods,
+            excluded=self._inputs.excluded,
+        )
 
     def _away(self, node: str) -> set[str]:
         on_hold, reserved = self._on_hold.get(node), self._reserved.get(node)

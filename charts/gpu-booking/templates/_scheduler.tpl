@@ -19,10 +19,27 @@ extenders:
     managedResources:
       - name: nvidia.com/gpu
         ignoredByScheduler: false
+      # How much of a GPU is free only the extender counts, see pluginConfig.
+      - name: nvidia.com/gpu.shared
+        ignoredByScheduler: false
       {{- range .root.Values.scheduler.migProfiles }}
       - name: nvidia.com/mig-{{ . }}
         ignoredByScheduler: false
       {{- end }}
+{{- end }}
+
+{{/* What a profile of kube-scheduler must leave to the extender: shares of GPUs, and how large they are. */}}
+{{- define "gpu-booking.sharesPlugin" -}}
+pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      # No node offers amounts. The kubelet counts slots, one for each GPU of which a container has a share.
+      ignoredResources:
+        - nvidia.com/gpu.shared
+        - nvidia.com/gpumem
+        - nvidia.com/gpumem-percentage
+        - nvidia.com/gpucores
+        - aliyun.com/gpu-mem
 {{- end }}
 
 {{/* Mode dedicated: the whole configuration of our own kube-scheduler. Argument: the root context. */}}
@@ -42,6 +59,7 @@ leaderElection:
   retryPeriod: 1s
 profiles:
   - schedulerName: {{ .Values.scheduler.name | quote }}
+    {{- include "gpu-booking.sharesPlugin" . | nindent 4 }}
 {{ include "gpu-booking.asking" (dict "root" . "url" "http://127.0.0.1:8880") }}
 {{- end }}
 
@@ -54,6 +72,9 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf}
 leaderElection: {leaderElect: true}
+profiles:
+  - schedulerName: {{ .Values.scheduler.name | quote }}
+    {{- include "gpu-booking.sharesPlugin" . | nindent 4 }}
 {{ include "gpu-booking.asking" (dict "root" . "url" "https://CLUSTER-IP:8880") }}
     # Without a caFile kube-scheduler would trust any server.
     enableHTTPS: true

@@ -89,15 +89,13 @@ def node_supply(view: NodeView, instant: SupplySnapshot) -> NodeSupply:
 def bookable_devices(devices: tuple[Device, ...]) -> Iterator[tuple[str, Device]]:
     """(model in label form, device) of each GPU and MIG device of a node that a pod can have.
 
-    GPUs that are cut into MIG devices are left out, and so is what nobody can promise: devices that claims give,
-    and beside another plugin its replicas, and GPUs of a node where it may give out any of several models.
+    GPUs that are cut into MIG devices are left out, and so is what nobody can guarantee: devices that claims
+    give, and beside another plugin its replicas, and GPUs of a node where it gives out any of several models.
     """
     cut = {device.parent for device in devices if device.parent is not None}
     for device in devices:
-        is_promised = (
-            device.resource != names.CLAIM_RESOURCE and not is_replica(device) and not is_mixed(device)
-        )
-        if device.uuid not in cut and is_promised:
+        is_uncertain = device.resource == names.CLAIM_RESOURCE or is_replica(device) or is_mixed(device)
+        if device.uuid not in cut and not is_uncertain:
             yield names.model_label(device.model), device
 
 

@@ -40,6 +40,15 @@ class Victim:
     """The key of the pods that end with it; empty for none."""
     gang_cost: int = 0
     """What these and itself lose, in GPU-microseconds."""
+    sharers: tuple["Victim", ...] = ()
+    """The pods that must leave with it, so that these devices are free: they share them."""
+    group: str = ""
+    """Of victims with the same group at most one is chosen; empty for none. They have sharers in common."""
+
+    @property
+    def all(self) -> tuple["Victim", ...]:
+        """It and its sharers."""
+        return (self, *self.sharers) if self.sharers else (self,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +91,10 @@ def taking(
     candidate: NodeCandidate, need: int, victims: tuple[Victim, ...], *, waits: bool = False
 ) -> VictimSelection:
     """The selection of these victims, which must be enough. ``waits``: for the room of ``outgoing_pods``."""
-    victims = tuple(sorted(victims, key=lambda victim: victim.uid))
+    units = sorted(victims, key=lambda victim: victim.uid)
+    victims = tuple(sorted((one for unit in units for one in unit.all), key=lambda victim: victim.uid))
     there = (*candidate.free, *candidate.leaving, *candidate.outgoing_devices)
-    devices = (*there, *(uuid for victim in victims for uuid in victim.devices))[:need]
+    devices = (*there, *(uuid for unit in units for uuid in unit.devices))[:need]
     waits = waits or not set(devices).isdisjoint(candidate.outgoing_devices)
     busy = len(set(devices) - set(candidate.free))
     rank = (price(victims), waits, busy, candidate.node)
@@ -101,15 +111,22 @@ def cheapest(victims: tuple[Victim, ...], missing: int) -> tuple[Victim, ...] | 
         return None if one is None else (one,)
     units: dict[str, list[Victim]] = {}
     for victim in sorted(having, key=lambda victim: victim.uid):
-        units.setdefault(f"gang {victim.gang}" if victim.gang else victim.uid, []).append(victim)
+        units.setdefault(_unit(victim), []).append(victim)
     best: _Best = [(), *[None] * missing]
     for unit in units.values():
-        _extend(best, [(one,) for one in unit] if len(unit) == 1 else _parts(unit, missing))
+        is_choice = len(unit) == 1 or unit[0].group
+        _extend(best, [(one,) for one in unit] if is_choice else _parts(unit, missing))
     return best[missing]
 
 
 _Best = list[tuple[Victim, ...] | None]
 """Number of devices -> the cheapest victims with at least so many."""
+
+
+def _unit(victim: Victim) -> str:
+    if victim.group:
+        return f"group {victim.group}"
+    return f"gang {victim.gang}" if victim.gang else victim.uid
 
 
 def _parts(gang: list[Victim], missing: int) -> list[tuple[Victim, ...]]:
@@ -152,7 +169,9 @@ def sets(victims: tuple[Victim, ...], missing: int) -> Iterator[tuple[Victim, ..
             continue
         _, chosen = heappop(waiting)
         chosen_victims = tuple(order[index] for index in chosen)
-        if sum(len(victim.devices) for victim in chosen_victims) >= missing:
+        groups = [victim.group for victim in chosen_victims if victim.group]
+        is_possible = len(groups) == len(set(groups))
+        if is_possible and sum(len(victim.devices) for victim in chosen_victims) >= missing:
             heappush(found, (price(chosen_victims), chosen))
         after = chosen[-1] + 1
         if after < len(order):
@@ -166,11 +185,13 @@ def _price_of_one(victim: Victim) -> Price:
 
 def _price_alone(*victims: Victim) -> Price:
     """The price of a set without what gangs lose, which is no higher than its price."""
-    return (sum(victim.cost for victim in victims), *price(victims)[1:])
+    return (sum(one.cost for victim in victims for one in victim.all), *price(victims)[1:])
 
 
 def price(victims: tuple[Victim, ...]) -> Price:
     """The price of a set of victims."""
+    if any(victim.sharers for victim in victims):
+        victims = tuple(one for victim in victims for one in victim.all)
     if len(victims) == 1:
         one = victims[0]
         return (one.cost + one.gang_cost, one.evictions, 1, (-one.since,), (one.uid,))

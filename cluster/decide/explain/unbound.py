@@ -165,7 +165,7 @@ def _is_allowed(pod: Pod, waiting: _Waiting, node: str, snapshot: ExplanationSna
         return (
             not stays
             or snapshot.permanent_pods is None
-            or snapshot.permanent_pods.allows_permanent(node, waiting.request.demand, waiting.request.models)
+            or snapshot.permanent_pods.allows_permanent(node, waiting.request.takes, waiting.request.models)
         )
     known = snapshot.placement_checks.get(booking.spec.model)
     return known is None or known.allows(booking.name, node, need)

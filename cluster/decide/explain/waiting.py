@@ -13,9 +13,11 @@ from cluster.decide import reasons
 from cluster.decide.available import largest_set, matching_count
 from cluster.decide.explain.snapshot import counted
 from cluster.decide.ledger import NodeView
+from cluster.decide.predicates import rejection
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
 from cluster.objects.hold import Hold
+from cluster.objects.share_request import ShareRequest
 
 LASTING: Final = frozenset(
     cause.code
@@ -25,6 +27,8 @@ LASTING: Final = frozenset(
         reasons.NO_SUCH,
         reasons.TOO_MANY_SUCH,
         reasons.MIXED_MODELS,
+        reasons.SHARE_BESIDE_WHOLE,
+        reasons.SHARE_TOO_LARGE,
     )
 )
 """Codes of reasons that do not change when a pod leaves."""
@@ -42,6 +46,8 @@ def why_waiting(request: GpuRequest, views: Iterable[NodeView]) -> Reason | None
     if request.hold:
         return None
     nodes = [view for view in views if view.published]
+    if request.share:
+        return _no_share(request, nodes, request.share)
     found = (_reasons(request, nodes, resource, needed) for resource, needed in request.demand.items())
     return next(chain.from_iterable(found), None)
 
@@ -101,3 +107,23 @@ def _taken(
         yield reasons.ON_HOLD.of_all(f"All {healthy} healthy {kind} are in use or kept for booked pods.")
     if free < needed:
         yield reasons.IN_USE.of_all(f"No node has {needed} free {kind}.")
+
+
+def _no_share(request: GpuRequest, nodes: list[NodeView], share: ShareRequest) -> Reason | None:
+    """Why no node has room for a pod's shares: the reason of the node that comes nearest."""
+    if not nodes:
+        return reasons.NOT_PUBLISHED.of_all("No node has GPUs.")
+    found = [rejection(request, view, "alive") for view in nodes]
+    known = [reason.code for reason in found if reason]
+    if len(known) < len(found):
+        return None
+    nearest = max((cause for cause in reasons.ALL if cause.code in known), key=reasons.ALL.index)
+    what = f"{share.text}{request.selector.text}"
+    messages = {
+        reasons.NO_SUCH: f"No node has a GPU{request.selector.text}.",
+        reasons.SHARE_TOO_LARGE: f"No node has enough GPUs that offer {what} to pods that share.",
+        reasons.SHARE_MODE: f"No node has {what} in the mode in which the pod shares.",
+        reasons.NO_SLOTS: f"No node has a slot for {what}: all are taken, or GPUs are given whole only.",
+        reasons.SHARE_IN_USE: f"No node has room for {what}.",
+    }
+    return nearest.of_all(messages.get(nearest) or f"No node can give {what}: {nearest.reason()}.")

@@ -12,6 +12,7 @@ from cluster.objects.demand import demand
 from cluster.objects.inventory import Device, possible_resources, resource_of
 from cluster.objects.pods import Pod, container_needs, is_terminal
 from cluster.objects.quantity import QuantityError
+from cluster.objects.share_request import DEFAULT_MODE, ShareRequest, Slot, share_request_of, slots_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,10 @@ class PodHoldings:
     """Resource -> number of requested devices; empty if an agent or an assumed bind names the devices."""
     unknown: dict[str, int] = field(default_factory=dict)
     """Resource -> number of devices that the pod holds and whose UUIDs are unknown."""
+    share: ShareRequest | None = None
+    """The shares that it asks for; None if it asks for whole devices only."""
+    slots: Mapping[str, tuple[Slot, ...]] = field(default_factory=dict)
+    """UUID -> its slots there: how large they are depends on the device, too (``sized``)."""
     known_as: str = ""
     """The uid by which the kubelet and the node's agent know it: a static pod's differs from its mirror's."""
 
@@ -46,6 +51,8 @@ def holdings(pod: Pod, sources: Iterable["Source"]) -> PodHoldings | None:
             found = replace(
                 found,
                 devices={**found.devices, **more.devices},
+                share=found.share or more.share,
+                slots={**found.slots, **more.slots},
                 requested=Counter(found.requested) + Counter(more.requested),
                 unknown=Counter(found.unknown) + Counter(more.unknown),
             )
@@ -64,12 +71,18 @@ def assigned_devices(pod: Pod) -> PodHoldings | None:
     requested = _requested(pod)
     if not requested:
         return None
-    uid = pod.metadata.uid
+    uid, share = pod.metadata.uid, requested_shares(pod)
     if assignment := readable_assignment_of(pod):
-        return replace(holding_with(uid, node, assignment), requested=requested)
+        return replace(holding_with(uid, node, assignment, share), requested=requested)
     known_as = pod.metadata.annotation(names.STATIC_POD) or uid
     return PodHoldings(
-        uid=uid, node=node, devices={}, requested=requested, unknown=requested, known_as=known_as
+        uid=uid,
+        node=node,
+        devices={},
+        requested=requested,
+        unknown=requested,
+        share=share,
+        known_as=known_as,
     )
 
 
@@ -94,15 +107,18 @@ def on_known_devices(holding: PodHoldings, devices: Mapping[str, Device]) -> Pod
     known = [devices[uuid] for uuid in holding.devices if uuid in devices]
     # Whole GPUs first: they can be requested under one name only, MIG devices under two.
     for device in sorted(known, key=lambda device: device.profile is not None):
-        resource = next((name for name in possible_resources(device) if rest.get(name)), None)
-        if resource:
-            rest[resource] -= 1
+        slots = len(holding.slots.get(device.uuid, ()))
+        possible = (names.SHARED_RESOURCE,) if slots else possible_resources(device)
+        resource = next((name for name in possible if rest.get(name)), None)
+        if resource and not (slots and device.profile is not None):
+            rest[resource] -= slots or 1
             counted.add(device.uuid)
-    unknown = {resource: number for resource, number in rest.items() if number}
+    unknown = {resource: number for resource, number in rest.items() if number > 0}
     if len(counted) == len(holding.devices) and not unknown:
         return holding
     held = {uuid: part for uuid, part in holding.devices.items() if uuid in counted}
-    return replace(holding, devices=held, unknown=unknown)
+    slots_there = {uuid: slots for uuid, slots in holding.slots.items() if uuid in counted}
+    return replace(holding, devices=held, slots=slots_there, unknown=unknown)
 
 
 def as_reported(
@@ -121,18 +137,73 @@ def as_reported(
     report = drift.get(holding.known_as or holding.uid)
     if report is None:
         return holding
-    known = holding_with(holding.uid, holding.node, report)
+    known = holding_with(holding.uid, holding.node, report, holding.share)
     rest = Counter(holding.unknown)
     rest.subtract(
-        resource_of(devices[uuid]) if uuid in devices else names.GPU_RESOURCE for uuid in known.devices
+        resource_of(devices[uuid]) if uuid in devices else names.GPU_RESOURCE
+        for uuid in known.devices
+        if uuid not in known.slots
     )
+    rest.subtract({names.SHARED_RESOURCE: sum(map(len, known.slots.values()))})
     return replace(known, unknown=dict(+rest), known_as=holding.known_as)
 
 
-def holding_with(uid: str, node: str, assignment: Assignment) -> PodHoldings:
-    """The holding of a pod that has these devices."""
-    devices = {uuid: Holding(uuid) for uuid in sorted(devices_of(assignment))}
-    return PodHoldings(uid=uid, node=node, devices=devices)
+def holding_with(
+    uid: str, node: str, assignment: Assignment, share: ShareRequest | None = None
+) -> PodHoldings:
+    """The holding of a pod that has these devices.
+
+    Args:
+        uid: the pod's.
+        node: where it is.
+        assignment: its devices.
+        share: the shares that it asks for: its other containers have their devices whole.
+    """
+    if share is None:
+        devices = {uuid: Holding(uuid) for uuid in sorted(devices_of(assignment))}
+        return PodHoldings(uid=uid, node=node, devices=devices)
+    sharing = {need.name for need in share.needs}
+    whole = devices_of({name: uuids for name, uuids in assignment.items() if name not in sharing})
+    slots = {uuid: of for uuid, of in slots_of(share.needs, assignment).items() if uuid not in whole}
+    held = {uuid: Holding(uuid) for uuid in whole} | {
+        uuid: shared(uuid, of, share) for uuid, of in slots.items()
+    }
+    return PodHoldings(uid=uid, node=node, devices=dict(sorted(held.items())), share=share, slots=slots)
+
+
+def shared(uuid: str, slots: tuple[Slot, ...], share: ShareRequest, device: Device | None = None) -> Holding:
+    """What slots on one device hold of it.
+
+    Args:
+        uuid: the device's.
+        slots: the pod's slots there.
+        share: what the pod asks for.
+        device: the device; None if it is not known: then percentages of its memory count as nothing.
+    """
+    return Holding(
+        uuid,
+        memory=sum(slot.memory_on(device or Device(uuid)) for slot in slots),
+        compute=sum(slot.cores for slot in slots),
+        mode=share.mode or DEFAULT_MODE,
+        slots=len(slots),
+    )
+
+
+def sized(holding: PodHoldings, devices: Mapping[str, Device]) -> PodHoldings:
+    """The holding with its shares in MiB of the node's devices."""
+    if holding.share is None or not holding.slots:
+        return holding
+    share = holding.share
+    parts = {uuid: shared(uuid, slots, share, devices.get(uuid)) for uuid, slots in holding.slots.items()}
+    return replace(holding, devices={**holding.devices, **parts})
+
+
+def requested_shares(pod: Pod) -> ShareRequest | None:
+    """The shares that a pod asks for; None if it asks for none, or they cannot be read."""
+    try:
+        return share_request_of(pod)
+    except QuantityError:
+        return None
 
 
 def _requested(pod: Pod) -> dict[str, int]:

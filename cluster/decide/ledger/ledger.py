@@ -10,6 +10,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from cluster.decide.ledger.changes import Changes
 from cluster.decide.ledger.holdings import (
     SOURCES,
@@ -19,6 +21,8 @@ from cluster.decide.ledger.holdings import (
     holding_with,
     holdings,
     on_known_devices,
+    requested_shares,
+    sized,
 )
 from cluster.decide.ledger.holds import devices_on_hold, standing_hold
 from cluster.decide.ledger.nominated import Nominated, nominated
@@ -26,7 +30,7 @@ from cluster.decide.ledger.resource_versions import is_older, version_is_older
 from cluster.decide.ledger.view import NodeView, view_of
 from cluster.objects.assignment import Assignment, AssignmentError, drift_of
 from cluster.objects.hold import Hold
-from cluster.objects.inventory import Device, InventoryError, inventory_of
+from cluster.objects.inventory import Device, InventoryError, SharingMode, inventory_of
 from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, is_terminal
@@ -43,6 +47,16 @@ class AssumedBind:
     """The pod as it was at the decision."""
     node: str
     assignment: Assignment
+    mode: SharingMode | None = None
+    """The mode in which it shares its devices, where that was decided, too."""
+
+    @property
+    def holdings(self) -> PodHoldings:
+        """What the pod holds by it."""
+        share = requested_shares(self.pod)
+        if share and self.mode:
+            share = msgspec.structs.replace(share, mode=self.mode)
+        return holding_with(self.pod.metadata.uid, self.node, self.assignment, share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +179,7 @@ class Ledger:
 
     # --- what we decided -----------------------------------------------------------------------------
 
-    def assume(self, pod: Pod, node: str, assignment: Assignment) -> None:
+    def assume(self, pod: Pod, node: str, assignment: Assignment, *, mode: SharingMode | None = None) -> None:
         """Count a bind that we decided until its event arrives, or ``forget_assumed`` takes it back.
 
         Does nothing if the pod was already seen bound or gone.
@@ -173,8 +187,8 @@ class Ledger:
         uid = pod.metadata.uid
         if uid in self._tombstones or uid in self._holdings:
             return
-        self._assumed[uid] = AssumedBind(pod=pod, node=node, assignment=assignment)
-        self._set_holding(uid, holding_with(uid, node, assignment))
+        self._assumed[uid] = assumed = AssumedBind(pod=pod, node=node, assignment=assignment, mode=mode)
+        self._set_holding(uid, assumed.holdings)
 
     def forget_assumed(self, uid: str) -> None:
         """Take back the assumed bind of a pod; does nothing if the pod was seen bound meanwhile."""
@@ -285,7 +299,7 @@ class Ledger:
 
     def _effective(self, uid: str, holding: PodHoldings | None) -> PodHoldings | None:
         assumed = self._assumed.get(uid)
-        return holding_with(uid, assumed.node, assumed.assignment) if assumed else holding
+        return assumed.holdings if assumed else holding
 
     def _set_holding(self, uid: str, holding: PodHoldings | None) -> None:
         before = self._holdings.get(uid)
@@ -352,7 +366,7 @@ class Ledger:
         of_pods = tuple(self._holdings[uid] for uid in sorted(self._on_node.get(name, ())))
         if known and (known.drift or known.devices) and of_pods:
             devices = {device.uuid: device for device in known.devices or ()}
-            of_pods = tuple(self._as_reported(holding, known, devices) for holding in of_pods)
+            of_pods = tuple(sized(self._as_reported(holding, known, devices), devices) for holding in of_pods)
         found = view_of(
             name,
             devices=known.devices if known else None,

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from cluster.decide.ledger.amounts import NO_USE, WHOLE, DeviceUse, Room, Uses
+from cluster import names
+from cluster.decide.ledger.amounts import NO_USE, WHOLE, DeviceUse, Holding, Room, Uses
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.ledger.holds import OnHold
 from cluster.decide.ledger.node_shape import NodeShape, shape_of
@@ -30,7 +31,7 @@ class NodeView:
     held: Uses = field(default_factory=dict)
     """UUID -> what all pods together have of it; a device that nobody has is missing."""
     unknown: dict[str, int] = field(default_factory=dict)
-    """Resource -> number of devices that pods hold and whose UUIDs are unknown."""
+    """Resource -> number of devices that pods hold and whose UUIDs are unknown; a slot counts as a GPU."""
     on_hold: OnHold = field(default_factory=dict)
     """UUID -> uid of the waiting pod for which a hold keeps it, even if another pod holds it now."""
     is_cordoned: bool = False
@@ -64,6 +65,26 @@ class NodeView:
     def is_numbered(self) -> bool:
         """Whether its kubelet chooses the GPUs: another plugin gives them out, and ours are a count."""
         return any(device.numbered for device in self.devices)
+
+    @cached_property
+    def open_by_model(self) -> dict[str, tuple[tuple[Device, Room], ...]]:
+        """Model -> healthy GPUs that are held in shares, with what is left of each: the least room first."""
+        found: dict[str, list[tuple[Device, Room]]] = {}
+        for uuid, use in self.held.items():
+            if use.shares and not use.whole and (device := self._shareable.get(uuid)):
+                found.setdefault(device.model, []).append((device, use.room_on(device)))
+        return {model: tuple(sorted(rooms, key=_room_and_index)) for model, rooms in sorted(found.items())}
+
+    @cached_property
+    def _shareable(self) -> dict[str, Device]:
+        """UUID -> healthy whole GPU that may be given in shares."""
+        groups = self.healthy_by_model.get(names.GPU_RESOURCE, {})
+        return {
+            device.uuid: device
+            for devices in groups.values()
+            for device in devices
+            if device.share and device.share.slots
+        }
 
     @cached_property
     def models(self) -> dict[str, str]:
@@ -107,9 +128,12 @@ class NodeView:
         held, unknown = _summed(holdings)
         return replace(self, holdings=holdings, held=held, unknown=unknown)
 
-    def holding(self, devices: frozenset[str]) -> "NodeView":
-        """The node as it would be if another pod held these devices, too."""
-        return replace(self, held={**self.held, **dict.fromkeys(devices, WHOLE)}) if devices else self
+    def holding(self, parts: Iterable[Holding]) -> "NodeView":
+        """The node as it would be if another pod held these devices and shares, too."""
+        held = dict(self.held)
+        for part in parts:
+            held[part.device] = _with(held.get(part.device), part)
+        return self if held == self.held else replace(self, held=held)
 
     def holders(self, uuid: str) -> tuple[str, ...]:
         """Uids of the pods that hold a device or a share of it, sorted."""
@@ -158,11 +182,21 @@ def _summed(holdings: Iterable[PodHoldings]) -> tuple[dict[str, DeviceUse], dict
     unknown: dict[str, int] = {}
     for each in holdings:
         for uuid, part in each.devices.items():
-            before = held.get(uuid)
-            held[uuid] = WHOLE if before is None and part.mode is None else (before or NO_USE).plus(part)
+            held[uuid] = _with(held.get(uuid), part)
         for resource, number in each.unknown.items():
             unknown[resource] = unknown.get(resource, 0) + number
+            if resource == names.SHARED_RESOURCE:  # each may be of another GPU that seems to be free
+                unknown[names.GPU_RESOURCE] = unknown.get(names.GPU_RESOURCE, 0) + number
     return held, unknown
+
+
+def _with(use: DeviceUse | None, part: Holding) -> DeviceUse:
+    return WHOLE if use is None and part.mode is None else (use or NO_USE).plus(part)
+
+
+def _room_and_index(found: tuple[Device, Room]) -> tuple[int, int, str]:
+    device, room = found
+    return room.memory, device.index, device.uuid
 
 
 def _grouped(devices: Iterable[Device]) -> dict[str, ByModel]:

@@ -46,8 +46,12 @@ def requests(pod: Pod) -> Amounts:
 
 @lru_cache(maxsize=_SHARED)
 def _shared(total: Amounts) -> Amounts:
-    kept = ((name, units(name, amount)) for name, amount in total if not names.is_gpu_resource(name))
+    kept = ((name, units(name, amount)) for name, amount in total if not _is_counted_by_device(name))
     return tuple((name, amount) for name, amount in kept if amount > 0)
+
+
+def _is_counted_by_device(name: str) -> bool:
+    return names.is_gpu_resource(name) or names.is_gpu_amount(name)
 
 
 def units(name: str, amount: int) -> int:

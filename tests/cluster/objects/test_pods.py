@@ -56,13 +56,14 @@ class TestNeeds:
             (names.GPU_RESOURCE, True),
             ("nvidia.com/mig-1g.10gb.me", True),
             (names.SHARED_RESOURCE, True),
+            (names.GPU_MEMORY, False),
             ("nvidia.com/pgpu", False),
             ("nvidia.com/mig", False),
             ("amd.com/gpu", False),
             (names.GPU_QUOTA, False),
         ],
     )
-    def test_gpus_mig_profiles_and_slots_of_shares_count_and_nothing_else(
+    def test_gpus_mig_profiles_and_shares_count_and_nothing_else(
         self, resource: str, *, is_ours: bool
     ) -> None:
         assert asks_for_gpus(limited({resource: "1"})) is is_ours

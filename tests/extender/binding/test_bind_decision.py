@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide.ledger import WHOLE, AssumedBind
+from cluster.decide.ledger import WHOLE, AssumedBind, Holding
 from cluster.decide.ledger.amounts import Uses
 from cluster.kube.resources import NODES
 from cluster.objects.pods import Pod
@@ -110,9 +110,9 @@ def test_a_decision_ends_the_soft_reservation_of_its_pod_and_of_no_other(decidin
     soft = deciding.cluster.state.soft
     pod = deciding.pod()
     for uid in ("uid-p", "uid-q"):
-        soft.reserve(uid, "n1", frozenset({f"GPU-of-{uid}"}))
+        soft.reserve(uid, "n1", (Holding(f"GPU-of-{uid}"),))
     deciding.made(pod)
-    assert soft.of_others("uid-r") == {"n1": {"GPU-of-uid-q"}}
+    assert soft.of_others("uid-r") == {"n1": (Holding("GPU-of-uid-q"),)}
 
 
 def test_l1_the_first_of_two_pods_has_the_last_device_until_its_decision_is_taken_back(

@@ -1,13 +1,16 @@
 """Soft reservations by themselves: whose devices are reserved where, and until when."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.decide.ledger import Holding
 from cluster.fake.clock import FakeClock
-from extender.state.soft_reservations import SECONDS, SoftReservations
+from extender.state.soft_reservations import SECONDS, Holdings, SoftReservations
 
-A, B = frozenset({"GPU-a"}), frozenset({"GPU-b"})
+A, B = (Holding("GPU-a"),), (Holding("GPU-b"),)
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def test_reservations_are_grouped_by_node(soft: SoftReservations) -> None:
     soft.reserve("p", "n0", A)
     soft.reserve("q", "n0", B)
     soft.reserve("r", "n1", A)
-    assert soft.of_others("x") == {"n0": A | B, "n1": A}
+    assert soft.of_others("x") == {"n0": A + B, "n1": A}
     assert soft.of_others("q") == {"n0": A, "n1": A}
 
 
@@ -82,10 +85,10 @@ STEP = st.tuples(
 
 @given(st.lists(STEP, max_size=20))
 def test_other_pods_see_every_reservation_that_is_neither_released_nor_over(
-    steps: list[tuple[str, str, str, frozenset[str], float]],
+    steps: list[tuple[str, str, str, Holdings, float]],
 ) -> None:
     clock = FakeClock()
-    soft, known = SoftReservations(clock), dict[str, tuple[str, frozenset[str], float]]()
+    soft, known = SoftReservations(clock), dict[str, tuple[str, Holdings, float]]()
     for what, uid, node, devices, seconds in steps:
         if what == "reserve":
             soft.reserve(uid, node, devices, seconds)
@@ -95,8 +98,11 @@ def test_other_pods_see_every_reservation_that_is_neither_released_nor_over(
             known.pop(uid, None)
         else:
             clock.advance(seconds)
-        expected: dict[str, frozenset[str]] = {}
+        expected: dict[str, Holdings] = {}
         for other, (where, some, expires) in known.items():
             if other != "p" and expires > clock.monotonic():
-                expected[where] = expected.get(where, frozenset()) | some
-        assert soft.of_others("p") == expected
+                expected[where] = (*expected.get(where, ()), *some)
+        found = soft.of_others("p")
+        assert {node: Counter(some) for node, some in found.items()} == {
+            node: Counter(some) for node, some in expected.items()
+        }

@@ -176,6 +176,8 @@ def test_reasons_that_no_eviction_changes_are_lasting_and_others_are_not() -> No
         "no-such-gpu",
         "too-many-matching",
         "mixed-models",
+        "share-beside-whole",
+        "share-too-large",
     } == LASTING
 
 

@@ -10,7 +10,7 @@ from cluster import names
 from cluster.decide.ledger import WHOLE, DeviceUse, Holding, NodeView, PodHoldings, Room
 from cluster.decide.ledger.amounts import NO_ROOM, NO_USE, SharingMode
 from cluster.decide.ledger.view import ByModel, view_of
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, Sharing
 from tests.fakes.objects import A100, A6000, a100, a6000
 
 GPU = names.GPU_RESOURCE
@@ -18,6 +18,10 @@ MIG = "nvidia.com/mig-1g.10gb"
 G0, G1, G2 = (f"GPU-n0-{index}" for index in range(3))
 P = PodHoldings(uid="uid-p", node="n0", devices={G0: Holding(G0)})
 Q = PodHoldings(uid="uid-q", node="n0", devices={G1: Holding(G1)}, unknown={GPU: 1, MIG: 2})
+
+
+OFFER = Sharing(slots=3, memory=80_000, modes=("time-slice", "mps"))
+MPS = frozenset({"mps"})
 
 
 def share(memory: int, *, compute: int = 0, mode: SharingMode = "mps") -> Holding:
@@ -87,7 +91,7 @@ def test_devices_are_grouped_by_resource_and_model_in_the_order_of_index_and_the
         (a_view(*three(), on_hold={G1: "uid-w"}), 3, 3, 3, 2),
         (a_view(*three(), on_hold={G0: "uid-w"}, holdings=(P,)), 3, 3, 2, 2),
         (a_view(*three(health="unhealthy"), on_hold={G2: "uid-w"}, holdings=(P,)), 3, 2, 1, 0),
-        (a_view(*three()).holding(frozenset({G0, G1})), 3, 3, 1, 1),
+        (a_view(*three()).holding(map(Holding, (G0, G1))), 3, 3, 1, 1),
     ],
     ids=["all free", "unhealthy", "held", "kept", "held and kept", "one of each", "taken by a plan"],
 )
@@ -109,7 +113,7 @@ def test_holdings_of_pods_are_added_up_by_device_and_by_resource() -> None:
 
     view = a_view(*three(), holdings=(P, Q, more, replace(more, unknown={})))
 
-    both = {"shares": 2, "memory": 16384, "compute": 60, "modes": frozenset({"mps"})}
+    both = {"shares": 2, "memory": 16384, "compute": 60, "modes": MPS, "slots": 2}
     assert view.held == {G0: DeviceUse(whole=1, **both), G1: WHOLE, G2: DeviceUse(**both)}
     assert view.unknown == {GPU: 1, MIG: 3}
 
@@ -143,12 +147,19 @@ def test_conflicts_are_sorted_and_may_concern_devices_that_the_node_lacks() -> N
 @pytest.mark.parametrize(
     ("held", "room", "fitting", "too_much"),
     [
-        ((), Room(is_whole=True, memory=81_920, compute=100), Holding(G0), share(81_921)),
+        ((), Room(True, 80_000, 100, frozenset(OFFER.modes), 3), Holding(G0), share(80_001)),
         ((Holding(G0),), NO_ROOM, None, share(1)),
-        ((share(80_000, compute=70),), Room(False, 1_920, 30, "mps"), share(1_920, compute=30), Holding(G0)),
-        ((share(80_000),), Room(False, 1_920, 100, "mps"), share(1), share(1, mode="time-slice")),
-        ((share(1, compute=70),), Room(False, 81_919, 30, "mps"), share(1), share(1, compute=31)),
-        ((share(1),), Room(False, 81_919, 100, "mps"), share(81_919), share(0)),
+        ((share(79_000, compute=70),), Room(False, 1_000, 30, MPS, 2), share(1_000, compute=30), Holding(G0)),
+        ((share(79_000),), Room(False, 1_000, 100, MPS, 2), share(1), share(1, mode="time-slice")),
+        ((share(1, compute=70),), Room(False, 79_999, 30, MPS, 2), share(1), share(1, compute=31)),
+        ((share(1),), Room(False, 79_999, 100, MPS, 2), share(79_999), share(0)),
+        ((share(1), share(1), share(1)), Room(False, 79_997, 100, MPS, 0), None, share(1)),
+        (
+            (Holding(G0, 9, 0, "mps", 2),),
+            Room(False, 79_991, 100, MPS, 1),
+            share(1),
+            Holding(G0, 9, 0, "mps", 2),
+        ),
     ],
 )
 def test_the_room_on_a_device_is_what_no_pod_holds(
@@ -156,11 +167,36 @@ def test_the_room_on_a_device_is_what_no_pod_holds(
 ) -> None:
     holdings = tuple(PodHoldings(uid=f"u{n}", node="n0", devices={G0: part}) for n, part in enumerate(held))
 
-    found = a_view(*three(), holdings=holdings).room(a100(0))
+    found = a_view(*three(), holdings=holdings).room(a100(0, share=OFFER))
 
     assert found == room
     assert fitting is None or found.fits(fitting)
     assert not found.fits(too_much)
+
+
+def test_a_gpu_that_is_not_offered_for_shares_has_room_for_a_whole_pod_only() -> None:
+    room = a_view(*three()).room(a100(0))
+
+    assert room.fits(Holding(G0))
+    assert not room.fits(share(1))
+
+
+def test_gpus_that_are_shared_are_open_and_not_free_the_one_with_the_least_room_first() -> None:
+    devices = tuple(a100(index, share=OFFER) for index in range(4))
+    use = {G0: share(1), G1: share(2)}
+    holding = PodHoldings(uid="uid-s", node="n0", devices={**use, G2: Holding(G2)})
+
+    view = a_view(*devices, holdings=(holding,))
+
+    assert [device.uuid for device, _ in view.open_by_model[A100]] == [G1, G0]
+    assert [room.memory for _, room in view.open_by_model[A100]] == [79_998, 79_999]
+    assert uuids(view.free_by_model) == {GPU: {A100: ["GPU-n0-3"]}}
+
+
+def test_a_slot_of_an_unknown_gpu_may_be_of_any_gpu_that_seems_to_be_free() -> None:
+    unsure = PodHoldings(uid="uid-s", node="n0", devices={}, unknown={names.SHARED_RESOURCE: 2, GPU: 1})
+
+    assert a_view(*three(), holdings=(unsure,)).unknown == {names.SHARED_RESOURCE: 2, GPU: 3}
 
 
 @given(
@@ -176,7 +212,8 @@ def test_the_room_on_a_device_is_what_no_pod_holds(
     )
 )
 def test_l1_what_there_is_room_for_is_no_conflict_and_more_is_one(parts: list[Holding]) -> None:
-    device, use = a100(0), NO_USE
+    offer = Sharing(slots=9, memory=81_920, modes=("time-slice", "mps"))
+    device, use = a100(0, share=offer), NO_USE
     for part in parts:
         fits = use.room_on(device).fits(part)
         if not fits and part.mode is not None and part.memory == 0:
@@ -211,11 +248,11 @@ def test_removing_a_pod_that_is_not_there_returns_the_same_view() -> None:
 def test_holding_no_further_devices_returns_the_same_view() -> None:
     view = a_view(*three())
 
-    assert view.holding(frozenset()) is view
+    assert view.holding(()) is view
 
 
 def test_devices_held_in_addition_do_not_end_the_holdings_of_pods() -> None:
-    view = a_view(*three(), holdings=(P,)).holding(frozenset({G1}))
+    view = a_view(*three(), holdings=(P,)).holding((Holding(G1),))
 
     assert view.held == {G0: WHOLE, G1: WHOLE}
     assert view.holders(G1) == ()

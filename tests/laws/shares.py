@@ -1,0 +1,102 @@
+"""Whether several pods may have one GPU: each a share, in one mode, and together no more than it offers.
+
+Amounts are read from limits, by a rule of its own: what runs at the same time counts. That is never more than
+what the ledger counts, so whatever is too much here was certainly too much.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cluster import names
+from cluster.objects.assignment import Assignment, assignment_of, devices_of
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Container, Pod
+from tests.laws.devices import advertised_devices
+from tests.laws.state import State
+
+AMOUNTS: Final = (names.GPU_MEMORY, names.GPU_MEMORY_PERCENTAGE, names.GPU_CORES)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """MiB, percent of the compute, and slots."""
+
+    memory: int = 0
+    cores: int = 0
+    slots: int = 0
+
+    def plus(self, other: "_Part") -> "_Part":
+        return _Part(self.memory + other.memory, self.cores + other.cores, self.slots + other.slots)
+
+    def least(self, other: "_Part") -> "_Part":
+        """At least as much of everything as both."""
+        return _Part(
+            max(self.memory, other.memory), max(self.cores, other.cores), max(self.slots, other.slots)
+        )
+
+
+def may_share(uuid: str, pods: Iterable[Pod], state: State) -> bool:
+    """Whether these pods may have the GPU together."""
+    sharers = list(pods)
+    device = _device(uuid, sharers, state)
+    if device is None or device.share is None or not all(map(_is_sharing, sharers)):
+        return False
+    modes = {pod.metadata.annotation(names.SHARING_MODE) or "time-slice" for pod in sharers}
+    total = _Part()
+    for pod in sharers:
+        total = total.plus(_part(pod, device))
+    offer = device.share
+    return (
+        len(modes) == 1 and total.memory <= offer.memory and total.cores <= 100 and total.slots <= offer.slots
+    )
+
+
+def _device(uuid: str, pods: Iterable[Pod], state: State) -> Device | None:
+    nodes = {pod.spec.node_name for pod in pods}
+    found = [state.nodes[name] for name in nodes if name in state.nodes]
+    return next((one for node in found for one in advertised_devices(node) if one.uuid == uuid), None)
+
+
+def _is_sharing(pod: Pod) -> bool:
+    every = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
+    return any(names.SHARED_RESOURCE in _limits(one) for one in every) and not any(
+        names.GPU_RESOURCE in _limits(one) for one in every
+    )
+
+
+def _part(pod: Pod, device: Device) -> _Part:
+    """What the pod's containers that name the GPU have of it at the time at which they have the most.
+
+    Where none names it (the kubelet gave the pod another one), the smallest share of a container counts.
+    """
+    theirs = assignment_of(pod) or {}
+    if device.uuid not in devices_of(theirs):
+        every = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
+        requested = [_requested(one, device, {one.name: (device.uuid,)}) for one in every]
+        return min((one for one in requested if one.slots), key=lambda one: one.memory)
+    sidecars, peak = _Part(), _Part()
+    for one in pod.spec.init_containers or ():
+        requested = _requested(one, device, theirs)
+        if one.is_sidecar:
+            sidecars = sidecars.plus(requested)
+        else:
+            peak = peak.least(sidecars.plus(requested))
+    for one in pod.spec.containers or ():
+        sidecars = sidecars.plus(_requested(one, device, theirs))
+    return peak.least(sidecars)
+
+
+def _requested(container: Container, device: Device, theirs: Assignment) -> _Part:
+    limits = _limits(container)
+    if device.uuid not in theirs.get(container.name, ()) or names.SHARED_RESOURCE not in limits:
+        return _Part()
+    if device.share is None:
+        return _Part()
+    memory, percent, cores = (int(limits.get(name, 0)) for name in AMOUNTS)
+    offered = device.share.memory
+    return _Part(memory or (offered * percent // 100 if percent else offered), cores, 1)
+
+
+def _limits(container: Container) -> Mapping[str, str | int]:
+    return (container.resources.limits if container.resources else None) or {}

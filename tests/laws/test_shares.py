@@ -1,0 +1,84 @@
+"""L1 with shares: several pods on one GPU, in one mode, never more of it than it offers."""
+
+import pytest
+
+from cluster import names
+from cluster.kube.resources import PODS
+from deviceplugin.allocation.pod_devices import PodDevices
+from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.fakes.objects import PodBuilder, a_pod, shared_gpu
+from tests.laws.breaking import breaks
+from tests.laws.watcher import LawWatcher
+
+HALF = a_pod("half").shares(memory=40_000, cores=50)
+G0 = "GPU-n0-0"
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """One GPU with three slots."""
+    cluster = FakeCluster()
+    cluster.add_node("n0", shared_gpu(0, slots=3))
+    return cluster
+
+
+def bind(cluster: FakeCluster, pod: PodBuilder, name: str) -> None:
+    """A pod like this one is created, bound, and runs."""
+    given = {each["name"]: (G0,) for each in (*pod.inits, *pod.apps)}
+    cluster.create(pod.called(name))
+    cluster.kube.put(PODS, pod.called(name).on("n0", given).ended("Running").raw)
+
+
+def test_shares_that_fit_together_keep_it(cluster: FakeCluster, laws: LawWatcher) -> None:
+    bind(cluster, HALF, "a")
+    bind(cluster, HALF, "b")
+    laws.kubelet(
+        "n0", PodDevices({(f"uid-{n}", "main"): frozenset({f"{G0}::{i}"}) for i, n in enumerate("ab")})
+    )
+    laws.finish()
+
+
+@pytest.mark.parametrize(
+    "third",
+    [
+        a_pod().shares(memory=1, cores=1),
+        a_pod().shares(memory=1),
+        a_pod().asks(1),
+        a_pod().shares(percentage=1),
+    ],
+    ids=["compute", "memory", "whole", "percent"],
+)
+def test_a_further_pod_than_the_gpu_has_room_for_breaks_it(
+    cluster: FakeCluster, laws: LawWatcher, third: PodBuilder
+) -> None:
+    bind(cluster, HALF, "a")
+    bind(cluster, HALF, "b")
+    with breaks(laws, "L1", "default/c is given GPU-n0-0"):
+        bind(cluster, third, "c")
+
+
+def test_a_slot_more_than_there_are_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
+    small = a_pod().shares(memory=1)
+    bind(cluster, small, "a")
+    bind(cluster, small.shares(container="side", memory=1), "b")
+    laws.check()
+    with breaks(laws, "L1", "default/c is given GPU-n0-0"):
+        bind(cluster, small, "c")
+
+
+def test_a_share_in_another_mode_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
+    small = a_pod().shares(memory=1)
+    bind(cluster, small, "a")
+    with breaks(laws, "L1", "default/b is given GPU-n0-0"):
+        bind(cluster, small.with_annotation(names.SHARING_MODE, "mps"), "b")
+
+
+def test_slots_in_the_checkpoint_are_of_one_gpu(cluster: FakeCluster, laws: LawWatcher) -> None:
+    for name, uuid in (("a", G0), ("b", "GPU-n0-1")):
+        pod = a_pod(name).shares(memory=60_000)
+        cluster.create(pod)
+        cluster.kube.put(PODS, pod.on("n0", {"main": (uuid,)}).ended("Running").raw)
+    both = {("uid-a", "main"): frozenset({f"{G0}::0"}), ("uid-b", "main"): frozenset({f"{G0}::1"})}
+    laws.check()
+    with breaks(laws, "L1", "GPU-n0-0 is in use by default/a and default/b at once"):
+        laws.kubelet("n0", PodDevices(both))
