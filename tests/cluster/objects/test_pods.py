@@ -63,7 +63,7 @@ class TestNeeds:
             (names.GPU_QUOTA, False),
         ],
     )
-    def test_gpus_mig_profiles_and_shares_count_and_nothing_else(
+    def test_gpus_mig_profiles_and_shares_alone_count(
         self, resource: str, *, is_ours: bool
     ) -> None:
         assert asks_for_gpus(limited({resource: "1"})) is is_ours
