@@ -87,7 +87,7 @@ def freeable(
             (going if outgoing & set(uids) else leaving).append(uuid)
     pods = frozenset(uid for uuid in going for uid in shared.of[uuid]) & outgoing
     units = (unit for group in _together(staying) for unit in _units(group, staying))
-    victims = tuple(_victim(devices, staying, shared, costs, group) for devices, group in units)
+    victims = tuple(_victim(devices, staying, shared, costs=costs, group=group) for devices, group in units)
     return Freeable(tuple(leaving), tuple(going), pods, victims)
 
 
@@ -137,6 +137,7 @@ def _victim(
     devices: tuple[str, ...],
     staying: Mapping[str, frozenset[str]],
     shared: SharedDevices,
+    *,
     costs: Costs,
     group: str,
 ) -> Victim:

@@ -150,7 +150,7 @@ TOO_MANY_SUCH: Final = Cause(
     "fewer GPUs, or another request",
 )
 MIXED_MODELS: Final = Cause(
-    "mixed-models",
+    "too-few-of-one-model",
     "this node has fewer GPUs{} of one model than the pod asks for, and it does not list several",
     "node(s) had fewer GPUs{} of one model than the pod asks for, and it does not list several",
     f"fewer GPUs, or a list of the models that may be mixed in {names.MODEL}",

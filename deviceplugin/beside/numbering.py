@@ -3,7 +3,7 @@
 The kubelet chooses the GPU that a pod gets, so the inventory has a count in place of UUIDs. What NVIDIA's
 plugin offers is read from the kubelet: the ids that it has registered (a replica's is ``<id>::<n>``, a MIG
 device's begins with ``MIG-``) and the Node's allocatable amounts. As many are healthy as are allocatable
-less those that this agent finds sick, and at least those that pods were assigned.
+less those that this agent finds unhealthy, and at least those that pods were assigned.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -173,19 +173,19 @@ def _as_mixed(group: list[NumberedGpu]) -> list[NumberedGpu]:
 def _with_health(
     seen: Observed, resource: str, group: list[NumberedGpu], out_before: AbstractSet[str]
 ) -> tuple[Device, ...]:
-    sick = [one for one in group if not one.stands_for.published.is_healthy]
+    unhealthy = [one for one in group if not one.stands_for.published.is_healthy]
     return with_amount(
         [one.shown for one in group],
-        min(seen.allocatable.get(resource, 0), len(group) - len(sick)),
+        min(seen.allocatable.get(resource, 0), len(group) - len(unhealthy)),
         seen.assigned,
-        reasons=tuple(map(_why, sick)),
-        rather=(out_before, {one.shown.uuid for one in sick}),
+        reasons=tuple(map(_why, unhealthy)),
+        rather=(out_before, {one.shown.uuid for one in unhealthy}),
     )
 
 
-def _why(sick: NumberedGpu) -> str:
-    device = sick.stands_for.published
-    return f"GPU {device.index} ({device.uuid}) is sick: {device.reason or 'no reason is known'}"
+def _why(unhealthy: NumberedGpu) -> str:
+    device = unhealthy.stands_for.published
+    return f"GPU {device.index} ({device.uuid}) is unhealthy: {device.reason or 'no reason is known'}"
 
 
 def really_has(

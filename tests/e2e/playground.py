@@ -244,10 +244,15 @@ class Playground:
         assert seen.gpu_minors == tuple(sorted(known[u][1].index for u in expected)), f"{name}/{container}"
 
     def check_law_1(self) -> None:
-        """No device is held by two living pods (law L1); what the kubelet gave wins over what was chosen."""
+        """No device is held by two living pods (law L1); what the kubelet gave wins over what was chosen.
+
+        Pods that share a device are judged by the watcher of the laws, which knows what each has of it.
+        """
         holders: dict[str, set[str]] = {}
         for pod in self.pods():
-            if is_terminal(pod) or not pod.spec.node_name:
+            needs = container_needs(pod)
+            is_sharing = bool(needs) and all(need.resource == names.SHARED_RESOURCE for need in needs)
+            if is_terminal(pod) or not pod.spec.node_name or is_sharing:
                 continue
             real = {**(assignment_of(pod) or {}), **self.kubelet_says(pod.metadata.name)}
             for uuid in {u for uuids in real.values() for u in uuids}:

@@ -5,12 +5,14 @@ import pytest
 from cluster import names
 from devcluster import probe
 from tests.e2e.persons import Person
-from tests.e2e.playground import Playground
+from tests.e2e.playground import HOSTNAME, Playground
 from tests.e2e.takeover import occupy, pod, returned, same, uuids
 
 pytestmark = pytest.mark.e2e
 
 DEVICES = 8
+NODE = "node-a"
+ON_NODE = {"nodeSelector": {HOSTNAME: NODE}}
 
 
 @pytest.mark.budget(20)
@@ -35,6 +37,34 @@ def test_l1_a_burst_of_sixteen_pods_fills_eight_devices_and_no_pod_fails(playgro
     playground.await_phase(waiting)
     for name in waiting:
         playground.check_agreement(name)
+    playground.check_law_1()
+
+
+@pytest.mark.budget(20)
+def test_l1_two_pods_share_a_gpu_each_with_its_own_part_and_a_third_waits(playground: Playground) -> None:
+    def sharing(name: str, memory: int) -> str:
+        limits = {names.GPU_RESOURCE: "1", names.GPU_MEMORY: str(memory)}
+        container = probe.container("main") | {"resources": {"limits": limits}}
+        return playground.create(probe.pod(name, [container], model="NVIDIA-RTX-A6000", extra=ON_NODE))
+
+    parts = {"large": 30_000, "small": 10_000}
+    for name, memory in parts.items():
+        sharing(name, memory)
+    playground.await_phase(list(parts))
+    (gpu,) = {uuid for name in parts for uuid in playground.assignment(name)["main"]}
+    for name, memory in parts.items():
+        seen = probe.read_sight(playground.kubectl, namespace=playground.namespace, name=name)
+        assert seen is not None
+        assert (seen.uuids, seen.env[names.GPU_MEMORY_VARIABLE]) == ((gpu,), str(memory))
+        assert len(seen.gpu_minors) == 1
+    rest = [playground.simple(f"whole-{n}", model="NVIDIA-RTX-A6000", node=NODE) for n in range(1)]
+    playground.await_phase(rest)
+    sharing("late", 20_000)
+    assert "MiB" in playground.await_waiting("late")
+    playground.check_law_1()
+    playground.delete("large")
+    playground.await_phase(["late"])
+    assert playground.assignment("late")["main"] == (gpu,)
     playground.check_law_1()
 
 

@@ -7,10 +7,8 @@ their own.
 """
 
 import hashlib
-import itertools
 import json
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -497,9 +495,3 @@ class _Resources(resources_api_grpc.PodResourcesListerServicer):
                 if pod.phase not in TERMINAL or not self._kubelet.lists_active_pods
             ]
         )
-
-
-def uids(prefix: str = "uid") -> Iterator[str]:
-    """Pod uids, all different."""
-    for number in itertools.count(1):
-        yield f"{prefix}-{number}"

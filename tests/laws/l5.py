@@ -28,7 +28,7 @@ _PATIENCE: Final = 5_000
 """Places that are tried for one change."""
 _MOST: Final = 300
 """Devices and bookings on one node that are judged together."""
-_SPARED: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", names.NAMESPACE})
+_SPARED: Final = frozenset({"kube-system", "kube-public", names.KUBELET_LEASES, names.NAMESPACE})
 
 
 def overbooked(change: Change, state: State, now: datetime) -> Iterator[str]:

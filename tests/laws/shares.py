@@ -12,6 +12,7 @@ from cluster import names
 from cluster.objects.assignment import Assignment, assignment_of, devices_of
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Container, Pod
+from cluster.objects.quantity import parse_count
 from tests.laws.devices import advertised_devices
 from tests.laws.state import State
 
@@ -93,7 +94,7 @@ def _requested(container: Container, device: Device, theirs: Assignment) -> _Par
         return _Part()
     if device.share is None:
         return _Part()
-    memory, percent, cores = (int(limits.get(name, 0)) for name in AMOUNTS)
+    memory, percent, cores = (parse_count(str(limits.get(name, 0))) for name in AMOUNTS)
     offered = device.share.memory
     return _Part(memory or (offered * percent // 100 if percent else offered), cores, 1)
 

@@ -6,7 +6,7 @@
 allocated, so the kubelet chooses; it registers again when the kubelet has started again; a device that is
 sick stays so until the plugin starts again. CONFIG is a JSON file::
 
-    {"folder": "/var/lib/kubelet/device-plugins", "sick": "<file with an id a line>",
+    {"folder": "/var/lib/kubelet/device-plugins", "unhealthy": "<file with an id a line>",
      "resources": {"nvidia.com/gpu": {"devices": {"GPU-...": "/dev/nvidia0"}, "replicas": 1}}}
 """
 
@@ -31,11 +31,13 @@ TICK = 0.1
 class StandIn(rpc.DevicePluginServicer):
     """The plugin of one resource."""
 
-    def __init__(self, devices: Mapping[str, str], replicas: int, sick: Path, stop: threading.Event) -> None:
+    def __init__(
+        self, devices: Mapping[str, str], replicas: int, unhealthy: Path, stop: threading.Event
+    ) -> None:
         self._devices = devices
         self._replicas = replicas
-        self._sick_file = sick
-        self._sick: frozenset[str] = frozenset()
+        self._unhealthy_file = unhealthy
+        self._unhealthy: frozenset[str] = frozenset()
         self._stop = stop
 
     def GetDevicePluginOptions(self, request: Any, context: Any) -> api.DevicePluginOptions:
@@ -54,9 +56,11 @@ class StandIn(rpc.DevicePluginServicer):
     def ListAndWatch(self, request: Any, context: Any) -> Iterator[api.ListAndWatchResponse]:
         sent = None
         while context.is_active() and not self._stop.wait(TICK if sent is not None else 0):
-            self._sick |= frozenset(self._sick_file.read_text().split() if self._sick_file.exists() else ())
-            if self._sick != sent:
-                sent = self._sick
+            self._unhealthy |= frozenset(
+                self._unhealthy_file.read_text().split() if self._unhealthy_file.exists() else ()
+            )
+            if self._unhealthy != sent:
+                sent = self._unhealthy
                 yield api.ListAndWatchResponse(
                     devices=[api.Device(ID=i, health=h) for i, h in self._listed()]
                 )
@@ -68,7 +72,7 @@ class StandIn(rpc.DevicePluginServicer):
 
     def _listed(self) -> Iterator[tuple[str, str]]:
         for device in self._devices:
-            health = "Unhealthy" if device in self._sick else "Healthy"
+            health = "Unhealthy" if device in self._unhealthy else "Healthy"
             if self._replicas == 1:
                 yield device, health
             else:
@@ -122,7 +126,7 @@ class Serving:
             path = self._folder / endpoint
             path.unlink(missing_ok=True)
             plugin = StandIn(
-                offer["devices"], offer.get("replicas", 1), Path(self._config["sick"]), self._over
+                offer["devices"], offer.get("replicas", 1), Path(self._config["unhealthy"]), self._over
             )
             server = grpc.server(futures.ThreadPoolExecutor(8))
             rpc.add_DevicePluginServicer_to_server(plugin, server)

@@ -13,11 +13,11 @@ from tests.standin.nvidia_plugin import Serving
 
 @dataclass(frozen=True)
 class Running:
-    """A plugin that runs; ``sick`` makes devices of its unhealthy for as long as it does."""
+    """A plugin that runs; ``unhealthy`` makes devices of its unhealthy for as long as it does."""
 
     file: Path
 
-    def sick(self, *devices: str) -> None:
+    def unhealthy(self, *devices: str) -> None:
         """These devices are sick from now on."""
         self.file.write_text("\n".join(devices), encoding="utf-8")
 
@@ -25,16 +25,16 @@ class Running:
 @contextmanager
 def running(kubelet: FakeKubelet, resources: Mapping[str, tuple[list[str], int]]) -> Iterator[Running]:
     """A plugin of these resources: devices, and replicas of each."""
-    stop, sick = threading.Event(), kubelet.root / "sick"
+    stop, unhealthy = threading.Event(), kubelet.root / "unhealthy"
     offers = {
         name: {"devices": dict.fromkeys(devices, ""), "replicas": replicas}
         for name, (devices, replicas) in resources.items()
     }
-    serving = Serving({"folder": str(kubelet.plugins), "sick": str(sick), "resources": offers})
+    serving = Serving({"folder": str(kubelet.plugins), "unhealthy": str(unhealthy), "resources": offers})
     thread = threading.Thread(target=serving.run, args=(stop,), daemon=True)
     thread.start()
     try:
-        yield Running(sick)
+        yield Running(unhealthy)
     finally:
         stop.set()
         thread.join()

@@ -285,7 +285,7 @@ def test_an_additional_kind_must_be_listed_too(followed: Followed) -> None:
 
 
 def test_a_lease_in_another_namespace_belongs_to_no_node(followed: Followed) -> None:
-    followed.kube.put(LEASES, {"metadata": {"name": "gpu-node-n0", "namespace": "kube-node-lease"}})
+    followed.kube.put(LEASES, {"metadata": {"name": "gpu-node-n0", "namespace": names.KUBELET_LEASES}})
     followed.start()
     followed.until_ready()
 

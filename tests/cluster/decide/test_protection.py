@@ -136,7 +136,7 @@ def test_leaving_is_reported_before_a_booking_and_a_booking_before_a_grant() -> 
 
 
 # --- what protects it for good: where it is ----------------------------------------------------------
-@pytest.mark.parametrize("namespace", ["kube-system", "kube-public", "kube-node-lease", HOME])
+@pytest.mark.parametrize("namespace", ["kube-system", "kube-public", names.KUBELET_LEASES, HOME])
 def test_pods_of_kubernetes_own_namespaces_and_of_ours_are_never_evicted(namespace: str) -> None:
     assert _never(_in(namespace)) == f"pods of the namespace {namespace} are never evicted"
 

@@ -63,9 +63,7 @@ class TestNeeds:
             (names.GPU_QUOTA, False),
         ],
     )
-    def test_gpus_mig_profiles_and_shares_alone_count(
-        self, resource: str, *, is_ours: bool
-    ) -> None:
+    def test_gpus_mig_profiles_and_shares_alone_count(self, resource: str, *, is_ours: bool) -> None:
         assert asks_for_gpus(limited({resource: "1"})) is is_ours
 
     @pytest.mark.parametrize("amount", ["2", 2, "2000m", "0.002k", "2e0"])

@@ -17,13 +17,13 @@ A100, A6000 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-RTX-A6000"
 GPU = names.GPU_RESOURCE
 
 
-def gpu(index: int, *, model: str = A100, sick: bool = False, **fields: Any) -> NodeDevice:
+def gpu(index: int, *, model: str = A100, unhealthy: bool = False, **fields: Any) -> NodeDevice:
     published = Device(
         uuid=f"GPU-{index}", index=index, model=model, memory=81920 if model == A100 else 49140
     )
     device = NodeDevice(published=published, minor=index, pci=f"{index}")
     device = msgspec.structs.replace(device, **fields)
-    return device.as_unhealthy("XID 79") if sick else device
+    return device.as_unhealthy("XID 79") if unhealthy else device
 
 
 def part(of: int, number: int, profile: str = "1g.10gb") -> NodeDevice:
@@ -53,26 +53,26 @@ def test_the_gpus_have_the_node_s_name_and_a_number() -> None:
     ]
 
 
-def test_a_sick_gpu_takes_a_free_one_out_and_gives_the_reason() -> None:
-    found = numbered(seen([gpu(0, sick=True), gpu(1)], {GPU: 2}, assigned=frozenset({"node-a-0"})))
+def test_a_unhealthy_gpu_takes_a_free_one_out_and_gives_the_reason() -> None:
+    found = numbered(seen([gpu(0, unhealthy=True), gpu(1)], {GPU: 2}, assigned=frozenset({"node-a-0"})))
     assert healthy(found) == ["node-a-0"]
-    assert "GPU 0 (GPU-0) is sick: XID 79" in (found[1].reason or "")
+    assert "GPU 0 (GPU-0) is unhealthy: XID 79" in (found[1].reason or "")
 
 
 @given(
-    sick=st.sets(st.integers(0, 5)),
+    unhealthy=st.sets(st.integers(0, 5)),
     held=st.sets(st.integers(0, 5)),
     out=st.sets(st.integers(0, 5)),
     allocatable=st.integers(0, 6),
 )
 def test_as_many_are_healthy_as_can_be_had_and_never_one_less_than_pods_hold(
-    sick: set[int], held: set[int], out: set[int], allocatable: int
+    unhealthy: set[int], held: set[int], out: set[int], allocatable: int
 ) -> None:
     assigned = frozenset(f"node-a-{number}" for number in held)
-    before = seen([gpu(n, sick=n in sick) for n in range(6)], {GPU: allocatable}, assigned=assigned)
+    before = seen([gpu(n, unhealthy=n in unhealthy) for n in range(6)], {GPU: allocatable}, assigned=assigned)
     found = numbered(before, frozenset(f"node-a-{number}" for number in out))
     assert assigned <= set(healthy(found))
-    assert len(healthy(found)) == max(len(held), min(allocatable, 6 - len(sick)))
+    assert len(healthy(found)) == max(len(held), min(allocatable, 6 - len(unhealthy)))
     unhealthy = frozenset(one.uuid for one in found if not one.is_healthy)
     assert numbered(before, unhealthy) == found
     assert all(one.reason for one in found if not one.is_healthy)

@@ -74,13 +74,13 @@ def test_the_node_serves_while_the_other_plugin_has_gpus(kubelet: FakeKubelet) -
     assert "allocatable" in (observer.problem or "")
 
 
-def test_a_gpu_that_the_other_plugin_finds_sick_takes_a_free_number_out(kubelet: FakeKubelet) -> None:
+def test_a_gpu_that_the_other_plugin_finds_unhealthy_takes_a_free_number_out(kubelet: FakeKubelet) -> None:
     observer = observing(kubelet)
     with running(kubelet, whole()) as plugin:
         eventually(lambda: kubelet.allocatable == 4)
         assert kubelet.admit(pod(3))
         assert len(look(observer, kubelet)) == 4
-        plugin.sick("GPU-1")
+        plugin.unhealthy("GPU-1")
         eventually(lambda: kubelet.allocatable == 3)
         found = look(observer, kubelet)
         assert len(found) == 3

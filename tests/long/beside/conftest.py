@@ -61,7 +61,7 @@ def start_standin(cluster: Cluster, node: str, *, replicas: int = 1, name: str =
     devices = {uuid: str(gpus.folder / "dev" / f"nvidia{index}") for index, uuid in enumerate(gpus.uuids())}
     config: Mapping[str, object] = {
         "folder": FOLDER,
-        "sick": str(sick_file(cluster, node)),
+        "unhealthy": str(unhealthy_file(cluster, node)),
         "resources": {names.GPU_RESOURCE: {"devices": devices, "replicas": replicas}},
     }
     path = cluster.state / f"{name}-{node}.json"
@@ -69,6 +69,6 @@ def start_standin(cluster: Cluster, node: str, *, replicas: int = 1, name: str =
     return cluster.spawn(name, [sys.executable, str(STANDIN), str(path)], node=node)
 
 
-def sick_file(cluster: Cluster, node: str) -> Path:
-    """Where the stand-in reads which of its devices are sick."""
-    return cluster.state / f"sick-on-{node}"
+def unhealthy_file(cluster: Cluster, node: str) -> Path:
+    """Where the stand-in reads which of its devices are unhealthy."""
+    return cluster.state / f"unhealthy-on-{node}"

@@ -18,7 +18,7 @@ from tests.clusters import own
 from tests.e2e.persons import A100
 from tests.e2e.playground import Playground
 from tests.laws.live import LiveWatch, checkpoints_of
-from tests.long.beside.conftest import Beside, sick_file, start_standin
+from tests.long.beside.conftest import Beside, start_standin, unhealthy_file
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
@@ -143,9 +143,9 @@ def test_a_node_changes_over_and_back_while_its_pods_run(bed: Bed) -> None:
     assert bed.seen(third) == had
 
 
-def test_a_sick_gpu_takes_one_out_of_what_can_be_had(bed: Bed) -> None:
+def test_a_unhealthy_gpu_takes_one_out_of_what_can_be_had(bed: Bed) -> None:
     uuid = FakeNvml(bed.cluster.gpu_folder(COUNTED)).uuids()[0]
-    sick_file(bed.cluster, COUNTED).write_text(uuid, encoding="utf-8")
+    unhealthy_file(bed.cluster, COUNTED).write_text(uuid, encoding="utf-8")
     bed.await_healthy(COUNTED, GPUS - 1)
-    sick_file(bed.cluster, COUNTED).unlink()
+    unhealthy_file(bed.cluster, COUNTED).unlink()
     bed.cluster.daemon(f"{COUNTED}/stock-plugin").restart()

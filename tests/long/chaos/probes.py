@@ -8,7 +8,7 @@ from cluster.kube.resources import LEASES, NODES, PODS
 from devcluster import probe
 from tests.long.chaos.ground import GPUS, NAMESPACE, Ground
 
-OF_KUBELETS: Final = "kube-node-lease"
+OF_KUBELETS: Final = names.KUBELET_LEASES
 
 
 class Probes:

@@ -52,7 +52,7 @@ def test_an_ordinary_pod_may_be_evicted(cluster: FakeCluster) -> None:
     assert why(cluster, {}) is None
 
 
-@pytest.mark.parametrize("name", ["kube-system", "kube-public", "kube-node-lease", "gpu-booking"])
+@pytest.mark.parametrize("name", ["kube-system", "kube-public", names.KUBELET_LEASES, "gpu-booking"])
 def test_pods_of_the_system_and_of_the_product_are_never_evicted(cluster: FakeCluster, name: str) -> None:
     assert why(cluster, in_namespace(name)) == f"pods of the namespace {name} are never evicted"
 

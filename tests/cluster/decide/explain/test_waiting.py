@@ -158,7 +158,7 @@ def crowded(*free: str) -> Ledger:
         (a_pod().asks(4), a_ledger(), "too-many"),
         (a_pod().asks(1).wants("NVIDIA-B300"), a_ledger(), "no-such-gpu"),
         (a_pod().asks(3).wants(A100), a_ledger(), "too-many-matching"),
-        (a_pod().asks(3), a_ledger(), "mixed-models"),
+        (a_pod().asks(3), a_ledger(), "too-few-of-one-model"),
         (a_pod().asks(1).wants(A100), crowded(), "in-use"),
         (a_pod().asks(2).wants(A100), crowded("GPU-n0-0", "GPU-n1-1"), "in-use"),
         (a_pod().asks(1).wants(A100), crowded("GPU-n0-0"), None),
@@ -175,7 +175,7 @@ def test_reasons_that_no_eviction_changes_are_lasting_and_others_are_not() -> No
         "too-many",
         "no-such-gpu",
         "too-many-matching",
-        "mixed-models",
+        "too-few-of-one-model",
         "share-beside-whole",
         "share-too-large",
     } == LASTING

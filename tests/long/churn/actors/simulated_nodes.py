@@ -137,7 +137,7 @@ class Kubelets:
         self._clock = clock
         self._nodes = nodes
         self._leases = Renewals(
-            kube, clock, namespace="kube-node-lease", seconds=40, every=KUBELET_RENEWS, lease=str
+            kube, clock, namespace=names.KUBELET_LEASES, seconds=40, every=KUBELET_RENEWS, lease=str
         )
         self._lock = threading.Lock()
         self._pods: dict[str, WholePod] = {}
