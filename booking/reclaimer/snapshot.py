@@ -9,6 +9,7 @@ from typing import Final
 from booking.eviction.snapshot import VictimPolicy
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.need import Need, need_of
 from cluster import names
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
 from cluster.decide.ledger.holdings import PodHoldings
@@ -77,6 +78,11 @@ class Snapshot:
         return (
             next((c for c in snapshot[0].holdings if c.uid == pod.metadata.uid), None) if snapshot else None
         )
+
+    @cached_property
+    def needs(self) -> Mapping[str, Need]:
+        """Pod uid -> what it needs devices for; pods that may not have any kept are left out."""
+        return {uid: need_of(booking) for uid, booking in self.cover.items()}
 
     @cached_property
     def victims(self) -> frozenset[str]:

@@ -105,9 +105,9 @@ class HoldController:
         self._begun: list[_Written] = []
         """Holds that were written in this pass."""
         self._needed: dict[str, float] = {}
-        """Uid of a booked pod -> since when it needs others' devices, until the first of them leaves."""
+        """Uid of a pod with a hold -> since when it needs others' devices, until the first of them leaves."""
         self._unsettled: set[str] = set()
-        """Uids of booked pods with a victim that was just found to be protected: others may be cheaper."""
+        """Uids of pods with a victim that was just found to be protected: others may be cheaper."""
         self._dropped: dict[str, Pod] = {}
         """Uid -> the pod as returned by the API server when its hold was removed."""
 
@@ -194,7 +194,7 @@ class HoldController:
             pod
             for uid, hold in snapshot.holds.items()
             if hold.victims
-            and uid in snapshot.cover
+            and uid in snapshot.needs
             and uid not in self._written
             and not (pod := snapshot.pods[uid]).spec.node_name
             and is_live(pod)

@@ -33,16 +33,16 @@ class HoldStatus:
 
 def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
     """Check the hold of a pod that is not bound, before it is acted on."""
-    if pod.metadata.uid not in snapshot.cover:
+    need = snapshot.needs.get(pod.metadata.uid)
+    if need is None:
         return HoldStatus(problem="the pod is not covered by a running booking any more")
     if problem := _node_problem(hold, snapshot):
         return HoldStatus(problem=problem, passing=problem == AGENT["stopping"])
     if problem := _room_problem(pod, hold, snapshot):
         return HoldStatus(problem=problem, crowded=_is_crowded(pod, hold, snapshot))
     view = snapshot.node_snapshots[hold.node][0]
-    spec = snapshot.cover[pod.metadata.uid].spec
-    model, healthy = spec.model, view.healthy_by_model.get(spec.resource, {}).get(spec.model, ())
-    takes = replace(device_selector_of(pod), models=frozenset({model})).takes
+    healthy = view.healthy_by_model.get(need.resource, {}).get(need.model, ())
+    takes = replace(device_selector_of(pod), models=frozenset({need.model})).takes
     if not {device.uuid for device in healthy if takes(device)}.issuperset(hold.devices):
         return HoldStatus(
             problem="a device of it is not healthy any more, or not one that the pod is to have"

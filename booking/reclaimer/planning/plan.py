@@ -32,7 +32,7 @@ MOST_TRIED: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What must be written for one booked pod."""
+    """What must be written for one pod that needs devices."""
 
     pod: Pod
     """The pod in the state that the plan was made on."""
@@ -75,7 +75,7 @@ def plan_without_victims(
         snapshot: this instant.
         inputs: what is known about pods in addition to the objects.
         holder_cache: cached holders of the nodes.
-        pods: booked pods that wait for devices of others, none of which is terminating.
+        pods: pods that wait for devices of others, none of which is terminating.
 
     All other pods that wait for free devices are served before, so that no pod has to leave for them instead.
     """
@@ -93,7 +93,7 @@ def plan_with_others(
         snapshot: this instant.
         inputs: what is known about pods in addition to the objects; they exclude the present victims.
         holder_cache: cached holders of the nodes.
-        pods: booked pods with a hold none of whose victims has left.
+        pods: pods with a hold none of whose victims has left.
     """
     for pod in islice(sorted(pods, key=_place), MOST_TRIED):
         one_round = _round_without(pod, snapshot, inputs, holder_cache)
@@ -106,7 +106,7 @@ def _with_enough_free(pods: Iterable[Pod], snapshot: Snapshot, candidates: NodeC
     """The pods for which a node that is open to them has enough free devices: mostly none, and cheap."""
     with_free: dict[str, list[str]] = {}
     for pod in sorted(pods, key=_place):
-        hold, model = snapshot.holds[pod.metadata.uid], snapshot.cover[pod.metadata.uid].spec.model
+        hold, model = snapshot.holds[pod.metadata.uid], snapshot.needs[pod.metadata.uid].model
         if model not in with_free:
             with_free[model] = candidates.nodes_with_free(model)
         view = snapshot.node_snapshots.views.get(hold.node)

@@ -1,4 +1,4 @@
-"""A booked pod that waits, and its requirements of a node, besides free devices."""
+"""A pod that waits and needs devices, and its requirements of a node, besides free devices."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -34,8 +34,8 @@ class WaitingPod:
     need: int
     closed: frozenset[str]
     snapshot: Snapshot
-    booking: Booking
-    """The booking that covers the pod."""
+    booking: Booking | None
+    """The booking that covers the pod; None if it needs devices for another reason."""
     checker: Checker
     """Considers what the round has assigned so far."""
 
@@ -53,7 +53,7 @@ class WaitingPod:
             and agent == "alive"
             and view.published
             and node not in self.closed
-            and self.snapshot.places.allow(self.booking, node, self.need)
+            and (self.booking is None or self.snapshot.places.allow(self.booking, node, self.need))
             and self.checker.unresolvable_reason(known) is None
         )
 
@@ -118,16 +118,16 @@ class WaitingPod:
 
 
 def waiting_pod(pod: Pod, snapshot: Snapshot, checker: Checker) -> WaitingPod:
-    """The requirements of a pod that a booking covers."""
-    booking = snapshot.cover[pod.metadata.uid]
-    request = gpu_request_of(pod, booking)
+    """The requirements of a pod that needs devices."""
+    need = snapshot.needs[pod.metadata.uid]
+    request = gpu_request_of(pod, need.booking)
     return WaitingPod(
         pod=pod,
         request=request,
-        model=booking.spec.model,
+        model=need.model,
         need=request.devices,
         closed=barred(pod),
         snapshot=snapshot,
-        booking=booking,
+        booking=need.booking,
         checker=checker,
     )
