@@ -24,6 +24,7 @@ from booking.admission.webhook import Webhook
 from booking.admission.webhook_installer import WebhookInstaller
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
+from booking.fair_shares_file import FairSharesFile
 from booking.hubs.hub_api import HttpHubApi
 from booking.hubs.returned_notebooks import SELECTED, ReturnedNotebooks
 from booking.hubs.route_checks import RouteChecks
@@ -101,7 +102,9 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
         unready_reason=lambda: following.unready_reason() or wrong_clock(),
         executor=ThreadExecutor(),
         random=unpredictable(),
+        fair_shares=FairSharesFile(settings.policy_file, clock),
     )
+    process.thread("policy", base.fair_shares.run)
     healthy, ready = _serve_webhook(base)
     reclaimer = reclaim(base)
     if settings.maia:
@@ -131,6 +134,8 @@ class Base:
     """Sends requests to the API server concurrently."""
     random: Random
     """Random numbers that spread attempts over time."""
+    fair_shares: FairSharesFile
+    """How GPUs without a booking are divided."""
 
 
 def _serve_webhook(base: Base) -> tuple[dict[str, Check], dict[str, Check]]:

@@ -138,6 +138,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     queue_gate: bool = False
     """Whether a pod that waits does so behind a scheduling gate, which the controller takes off in its turn:
     kube-scheduler does not try it at every change then. Cluster autoscalers see few of these pods."""
+    policy_file: Path | None = None
+    """The booking server's policy, of which `fair_shares` counts here; read again when it changes."""
     maia: bool = False
     """Whether MAIA's `terminate-at` on pods of trusted creators is honoured, and its tools are answered."""
     maia_host: str = "0.0.0.0"

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from booking.policy import resolution
+from booking.policy.fair_shares import FairShares, written_fair_shares
 from booking.policy.limits import Limits
 from booking.policy.resolution import Group, Scope
 from booking.policy.values import Value, ValueMistakeError, Values, read_value, written_value
@@ -55,6 +56,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[Group, ...] = ()
     """If a user is in several groups, the first of them wins."""
     users: Mapping[str, Scope] = {}
+    fair_shares: FairShares = FairShares()
+    """How GPUs without a booking are divided; nothing of it concerns bookings."""
 
     @property
     def version(self) -> str:
@@ -142,6 +145,7 @@ def meaning(policy: Policy) -> dict[str, Any]:
             for group in policy.groups
         ],
         "users": {user: _of_scope(scope) for user, scope in policy.users.items()},
+        "fair_shares": written_fair_shares(policy.fair_shares),
     }
 
 

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from booking.admission.metrics import Metrics
 from booking.admission.patch import Operation
 from booking.controller import FOLLOWED, Base, admission, reclaim
+from booking.fair_shares_file import PERIOD, FairSharesFile
 from booking.reclaimer.executor import in_turn
 from booking.reclaimer.reclaimer import EVERY, Reclaimer
 from booking.settings import ControllerSettings
@@ -67,6 +68,7 @@ class Controller(Part):
     def build(self) -> None:
         """As ``booking.controller.build`` does, with one thread for all."""
         settings = ControllerSettings(instance=f"{self.name}-{self.lives}", **self._settings)
+        self._fair_shares = FairSharesFile(settings.policy_file, self.clock)
         threads, registry = Threads(), CollectorRegistry()
         cache = ClusterCache(self.clock)
         cache.keep_scheduling_objects()
@@ -83,6 +85,7 @@ class Controller(Part):
             unready_reason=lambda: following.unready_reason() or wrong_clock(),
             executor=in_turn,
             random=Middle(),
+            fair_shares=self._fair_shares,
             **for_one_thread,
         )
         self.admit = admission(base, Metrics(registry))
@@ -96,6 +99,7 @@ class Controller(Part):
         self.every(2.2, self._elect, is_sign_of_life=True)
         self.every(EVERY, self._reconcile, first=EVERY)
         self.every(1.0, self._events.flush, first=1.0)
+        self.every(PERIOD, self._fair_shares.reconcile, first=PERIOD)
 
     def on_events(self) -> None:
         """A triggered reclaimer reconciles at once, but for a moment after a refusal."""
