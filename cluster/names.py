@@ -74,6 +74,9 @@ REQUESTED_NOTICE: Final = f"{DOMAIN}/notice"
 ON_EVICT: Final = f"{DOMAIN}/on-evict"
 """What a pod becomes when it is evicted: ``recreate-without-gpu``, ``requeue`` or ``delete``."""
 
+PRIORITY: Final = f"{DOMAIN}/priority"
+"""The pod's place among the waiting pods of its user: a whole number, -100 to 100, the highest is first."""
+
 PLACEMENT: Final = f"{DOMAIN}/placement"
 """Which of the nodes that fit is the pod's: ``binpack``, ``spread``, ``topology`` or ``booked-reserve``."""
 PLACEMENTS: Final = ("binpack", "spread", "topology", "booked-reserve")
@@ -114,7 +117,8 @@ STRIPPED: Final = f"{STATE_DOMAIN}/stripped"
 SHARING_MODE: Final = f"{STATE_DOMAIN}/sharing"
 """On a pod with shares, by admission: the mode that it asked for, which then does not change any more."""
 HOLD: Final = f"{STATE_DOMAIN}/hold"
-"""On a booked Pod, by the reclaimer: devices kept for it while victims leave (``cluster.objects.hold``)."""
+"""On a waiting Pod, by the reclaimer: devices kept for it, a booked one or one whose turn it is
+(``cluster.objects.hold``)."""
 BARRED: Final = f"{STATE_DOMAIN}/barred"
 """On a booked Pod, by the reclaimer: nodes on which a hold was of no use, comma-separated."""
 BUDGETS_SINCE: Final = f"{STATE_DOMAIN}/budgets-since"
@@ -175,6 +179,9 @@ HOLD_VERDICTS: Final = f"{STATE_DOMAIN}/hold-verdicts"
 
 USE: Final = f"{STATE_DOMAIN}/use"
 """On the agent's Lease, by the agent: use of the GPUs, for people (``cluster.objects.device_usage``)."""
+
+FAIR_SHARES: Final = f"{STATE_DOMAIN}/fair-shares"
+"""On the controller's Lease, while it decides: ``order`` or ``reclaim``, if pods wait for their turn."""
 
 REQUEUED_AT: Final = f"{STATE_DOMAIN}/requeued-at"
 """On our own CSIStorageCapacity ``REQUEUE_TRIGGER``, by the extender: when it last had pods requeued."""
