@@ -1,6 +1,7 @@
 """One pass of taking back: for starved tenants, the cheapest legal victims. All or nothing for each unit."""
 
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final, Literal
@@ -15,7 +16,7 @@ from cluster.decide.fairshare.tenants import Tenant
 from cluster.decide.fairshare.units import Running, Unit
 
 TIERS: Final[tuple[Tier, ...]] = ("spare", "ahead", "anybody", "movable")
-_Moved = Callable[[Mapping[str, Running]], frozenset[str]]
+_Moved = Callable[[Mapping[str, Running], AbstractSet[str]], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,26 +141,27 @@ class _Round:
         """The first tier with a legal set that is not too dear; the verdict if nothing is taken."""
         best = Verdict(0, "no-victims")
         for tier in TIERS if self._settings.turn is not None else TIERS[:1]:
+            moved = self._movable if tier == "movable" else _nothing_moves
 
-            def moved(units: Mapping[str, Running], tier: Tier = tier) -> frozenset[str]:
-                return self._inputs.places.elsewhere(units.values()) if tier == "movable" else frozenset()
-
-            def permits(units: Mapping[str, Running], moved: _Moved = moved) -> bool:
-                return case.judge(_losses(units, moved(units)), 0).kind != 0
+            def permits(units: Mapping[str, Running], nodes: AbstractSet[str], moved: _Moved = moved) -> bool:
+                return case.judge(_losses(units, moved(units, nodes)), 0).kind != 0
 
             found = self._search.cheapest(
                 case.unit, self._filter(case, tier, ignores_protection=ignores_protection), permits
             )
             if found is None:
                 continue
-            verdict = case.judge(_losses(found.units, moved(found.units)), found.lost)
+            moves = moved(found.units, found.nodes)
+            verdict = case.judge(_losses(found.units, moves), found.lost)
             if verdict.kind:
-                made = Reclaim(unit=case.unit, kind=verdict.kind, found=found, moved=moved(found.units))
-                return made, verdict
+                return Reclaim(unit=case.unit, kind=verdict.kind, found=found, moved=moves), verdict
             if verdict.obstacle == "worth":
                 return None, verdict
             best = verdict
         return None, best
+
+    def _movable(self, units: Mapping[str, Running], nodes: AbstractSet[str]) -> frozenset[str]:
+        return self._inputs.places.elsewhere(units.values(), nodes)
 
     def _filter(self, case: Case, tier: Tier, *, ignores_protection: bool) -> Callable[[Running], bool]:
         """Whether a unit may leave in this tier, judged alone."""
@@ -195,6 +197,10 @@ class _Round:
         self.books = self.books.charged(self.shares.tree.path(made.unit.tenant), loss)
         self._gone |= {made.unit.uid, *made.found.units}
         self._inputs.places.settle(made.unit, made.found.selections)
+
+
+def _nothing_moves(_units: Mapping[str, Running], _nodes: AbstractSet[str]) -> frozenset[str]:
+    return frozenset()
 
 
 def _losses(units: Mapping[str, Running], moved: frozenset[str]) -> dict[Tenant, Amount]:

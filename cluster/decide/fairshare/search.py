@@ -6,6 +6,7 @@ pod by pod, the largest first; at the end, victims that it does not need after a
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop
 from itertools import islice
@@ -46,8 +47,11 @@ class Places(Protocol):
         """Whether a pod of the unit would be placed on these devices, with these victims gone."""
         ...
 
-    def elsewhere(self, units: Iterable[Running]) -> frozenset[str]:
-        """Uids of those of these units that find free devices elsewhere at once, all of them together."""
+    def elsewhere(self, units: Iterable[Running], without: AbstractSet[str] = frozenset()) -> frozenset[str]:
+        """Uids of those of these units that find free devices elsewhere at once, all of them together.
+
+        Not on the nodes ``without``, and not on those where the units are.
+        """
         ...
 
     def settle(self, unit: Unit, selections: tuple[VictimSelection, ...]) -> None:
@@ -55,8 +59,8 @@ class Places(Protocol):
         ...
 
 
-Permits = Callable[[Mapping[str, Running]], bool]
-"""Whether these units, by uid, may leave together, whatever that destroys."""
+Permits = Callable[[Mapping[str, Running], AbstractSet[str]], bool]
+"""Whether these units, by uid, may leave together for one that goes to these nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,11 @@ class Found:
     """The units that leave, by uid."""
     lost: int
     """GPU-microseconds."""
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Where the unit goes."""
+        return frozenset(selection.node for selection in self.selections)
 
 
 @dataclass
@@ -96,7 +105,14 @@ class Search:
             may_leave: whether a unit may leave at all: a quick filter.
             permits: whether a whole set may leave.
         """
-        found = self._place(unit, may_leave, permits)
+        known: dict[str, bool] = {}
+
+        def may(one: Running) -> bool:
+            if one.unit.uid not in known:
+                known[one.unit.uid] = may_leave(one)
+            return known[one.unit.uid]
+
+        found = self._place(unit, may, permits)
         if found is None or not unit.members:
             return found
         cost = {uid: self._cost(found, one) for uid, one in found.units.items()}
@@ -195,6 +211,7 @@ class Search:
                 return None
             together = (*chosen.victims.values(), *victims)
             units = {one.unit.uid: one for victim in together for one in (self._unit_of[victim.uid],)}
-            if permits(units) and self._places.suits(unit, selection):
+            nodes = {*chosen.used, candidate.node}
+            if permits(units, nodes) and self._places.suits(unit, selection):
                 return selection
         return None
