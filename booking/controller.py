@@ -175,7 +175,7 @@ def admission(base: Base, metrics: Metrics) -> Webhook:
     view = CachedClusterView(base.cache, rules=settings.identity_rules, known=settings.jupyterhub_users)
     latest = partial(read_bookings, base.kube, base.cache)
     return Webhook(
-        _review(settings),
+        _review(settings, gives_turns=lambda: _turns(base) is not None),
         view,
         base.clock,
         metrics,
@@ -187,6 +187,12 @@ def admission(base: Base, metrics: Metrics) -> Webhook:
 
 def _gpu_defaults(kube: Kube, namespace: str) -> frozenset[str]:
     return gpu_defaults(kube.list(LIMIT_RANGES, Selection(namespace=namespace)).items)
+
+
+def _turns(base: Base) -> str | None:
+    """The mode of fair shares in which pods wait for their turn; None if they do not."""
+    mode = base.fair_shares.current().effective(maia=base.settings.maia)
+    return None if mode == "off" else mode
 
 
 def reclaim(base: Base) -> Reclaimer:
@@ -211,6 +217,7 @@ def reclaim(base: Base) -> Reclaimer:
         holder=_holder(settings.instance),
         instance=settings.instance,
         unfit=clock_skew_reason(kube.skew),
+        annotations=lambda: {names.FAIR_SHARES: _turns(base) if base.unready_reason() is None else None},
     )
     reclaimer = Reclaimer(
         kube,
@@ -224,6 +231,7 @@ def reclaim(base: Base) -> Reclaimer:
         executor=base.executor,
         order=by_priority_and_age,
         victims=LEAST_LOST_WORK,
+        fair_shares=base.fair_shares.current,
     )
     evictor.seen.on_change(reclaimer.trigger)
     _tell_hubs(base, elector.leads)
@@ -296,7 +304,7 @@ def _terms(settings: ControllerSettings) -> EvictionSettings:
     )
 
 
-def _review(settings: ControllerSettings) -> Review:
+def _review(settings: ControllerSettings, *, gives_turns: Callable[[], bool]) -> Review:
     creators = Creators(
         rules=settings.identity_rules,
         trusted=frozenset(settings.trusted_creators),
@@ -308,6 +316,7 @@ def _review(settings: ControllerSettings) -> Review:
         unbooked=settings.unbooked_action,
         unbooked_notebooks=settings.unbooked_notebook_action,
         queue_gate=settings.queue_gate,
+        gives_turns=gives_turns,
         maia=settings.maia,
     )
 

@@ -15,6 +15,8 @@ class Replaced(Versioned, frozen=True, kw_only=True):
 
     scheduler_name: str | None = None
     priority_class_name: str | None = None
+    priority: int | None = None
+    """The value of that class, or of the cluster's default class: it orders its user's waiting pods."""
 
 
 def encode_replaced(replaced: Replaced) -> str:

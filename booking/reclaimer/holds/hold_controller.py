@@ -23,7 +23,7 @@ pod that could not be evicted is left out of the plans until the API server says
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -46,6 +46,7 @@ from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.pods import Pod, is_live
+from cluster.objects.scheduling_gates import is_queued, other_gates
 
 log = structlog.get_logger(__name__)
 
@@ -159,14 +160,14 @@ class HoldController:
         self._needed.setdefault(uid, needed)
         if plan.at_once:
             self._victim_eviction.prepare(filter(None, map(self._context.seen, hold.victims)))
-        pod = self._patch(plan.pod, {names.HOLD: encode_hold(hold)})
+        pod = self._patch(plan.pod, {names.HOLD: encode_hold(hold)}, lifts_gate=plan.lifts_gate)
         if pod is None:
             return
         written = self._written[uid] = _Written(hold, pod, at)
         self._begun.append(written)
         self._context.metrics.holds.labels("written").inc()
         log.info(
-            "devices are kept for a booked pod",
+            "devices are kept for a pod",
             pod=plan.pod.key,
             hold=encode_hold(hold),
             lost_gpu_seconds=plan.lost / 1e6,
@@ -185,7 +186,7 @@ class HoldController:
         for one in begun:
             self._guarded(one.pod, partial(self._step, one.pod, snapshot, read=one.at))
         for one in begun:  # last, so that it delays no eviction
-            if one.pod.metadata.uid not in self._dropped:
+            if one.pod.metadata.uid not in self._dropped and (one.hold.victims or one.hold.need == "booking"):
                 self._context.write_event(one.pod, names.GPUS_KEPT, hold_message(one.hold))
 
     def movable(self, snapshot: Snapshot) -> list[Pod]:
@@ -207,7 +208,8 @@ class HoldController:
         return [
             pod
             for pod in self.movable(snapshot)
-            if self._blockers.of(snapshot.holds[pod.metadata.uid], snapshot)
+            if pod.metadata.uid in snapshot.cover
+            and self._blockers.of(snapshot.holds[pod.metadata.uid], snapshot)
         ]
 
     def settle(self, pod: Pod) -> bool:
@@ -360,7 +362,7 @@ class HoldController:
         if done is not None:
             self._dropped[pod.metadata.uid] = done
             self._context.metrics.holds.labels("barred").inc()
-            log.warning("a booked pod was not bound to its kept devices in time", pod=pod.key, node=hold.node)
+            log.warning("a pod was not bound to its kept devices in time", pod=pod.key, node=hold.node)
             self._context.write_event(pod, names.NODE_BARRED, _barred(pod, hold))
 
     def _is_excused(self, pod: Pod, snapshot: Snapshot, timer: _Timer) -> bool:
@@ -397,7 +399,7 @@ class HoldController:
         self._timers.pop(pod.metadata.uid, None)
         self._needed.pop(pod.metadata.uid, None)
         self._context.metrics.holds.labels("dropped").inc()
-        log.info("devices are no longer kept for a booked pod", pod=pod.key, reason=why)
+        log.info("devices are no longer kept for a pod", pod=pod.key, reason=why)
         there = f" Nothing is kept for it on node {bar} for a while." if bar else ""
         self._context.write_event(
             pod, names.HOLD_DROPPED, f"GPUs are not kept for this pod any more: {why}.{there}"
@@ -408,14 +410,16 @@ class HoldController:
         blocker = self._blockers.why(victim.metadata.uid)
         self._victim_eviction.notices.take_back(victim, blocker=blocker)
 
-    def _patch(self, pod: Pod, annotations: dict[str, str | None]) -> Pod | None:
+    def _patch(self, pod: Pod, annotations: dict[str, str | None], *, lifts_gate: bool = False) -> Pod | None:
         """Write on the pod if it is unchanged since the decision; returns its new state, else None.
 
         A bind in flight carries the resourceVersion too: one of the two loses and decides again.
         """
         meta = pod.metadata
         guards = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        body = {"metadata": {**guards, "annotations": annotations}}
+        body: dict[str, Any] = {"metadata": {**guards, "annotations": annotations}}
+        if lifts_gate and is_queued(pod):
+            body["spec"] = {"schedulingGates": [{"name": name} for name in other_gates(pod)] or None}
         try:
             return self._kube.patch(PODS, meta.name, body, namespace=meta.namespace)
         except (Conflict, NotFound):

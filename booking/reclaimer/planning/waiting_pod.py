@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from booking.reclaimer.need import Need
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.decide.eviction.victim_selection import NodeCandidate, VictimSelection, sets, taking
@@ -117,9 +118,9 @@ class WaitingPod:
         return self.checker.why_not(self.snapshot.nodes[candidate.node], without=leaving) is None
 
 
-def waiting_pod(pod: Pod, snapshot: Snapshot, checker: Checker) -> WaitingPod:
-    """The requirements of a pod that needs devices."""
-    need = snapshot.needs[pod.metadata.uid]
+def waiting_pod(pod: Pod, snapshot: Snapshot, checker: Checker, need: Need | None = None) -> WaitingPod:
+    """The requirements of a pod that needs devices; ``need``: by default that of the snapshot."""
+    need = need or snapshot.needs[pod.metadata.uid]
     request = gpu_request_of(pod, need.booking)
     return WaitingPod(
         pod=pod,

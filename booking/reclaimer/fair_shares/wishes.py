@@ -1,0 +1,93 @@
+"""The pods without a booking that wait, as units of fair shares; read again only where something changed."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from booking.policy.fair_shares import FairShares
+from booking.reclaimer.fair_shares.standing import priority_of, tenant_of
+from booking.reclaimer.planning.waiting_pod import barred
+from booking.reclaimer.snapshot import Snapshot
+from cluster import names
+from cluster.decide.eviction.costs import microseconds
+from cluster.decide.fairshare import Unit
+from cluster.decide.request import GpuRequest, gpu_request_of
+from cluster.objects.pods import Pod, first_created, is_live
+from cluster.objects.quantity import QuantityError
+from cluster.objects.scheduling_gates import other_gates
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A pod that waits for its turn."""
+
+    pod: Pod
+    request: GpuRequest
+    resource: str
+    """The resource of all its devices."""
+    unit: Unit
+
+
+class Wishes:
+    """The wishes of one process. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[Pod, Wish | None]] = {}
+        """Uid -> the pod, and what it wishes; None where that is nothing that a turn could give."""
+        self._shares: FairShares | None = None
+
+    def at(self, snapshot: Snapshot, shares: FairShares) -> Mapping[str, Wish]:
+        """Uid -> the wish of each pod that waits for a turn at this instant."""
+        if shares != self._shares:
+            self._read, self._shares = {}, shares
+        before, self._read = self._read, {}
+        found: dict[str, Wish] = {}
+        for pod in waiting(snapshot):
+            uid = pod.metadata.uid
+            known = before.get(uid)
+            self._read[uid] = known if known and known[0] is pod else (pod, wish_of(pod, shares))
+            wish = self._read[uid][1]
+            if wish is not None:
+                found[uid] = wish
+        return found
+
+    def odd(self) -> list[Pod]:
+        """Waiting pods whose wish no turn can give: they need devices of several resources, or none."""
+        return [pod for pod, wish in self._read.values() if wish is None]
+
+
+def waiting(snapshot: Snapshot) -> Iterator[Pod]:
+    """Pods without a booking and without a hold that nothing but a turn keeps from a node."""
+    for uid, pod in snapshot.pods.items():
+        if pod.spec.node_name or uid in snapshot.cover or uid in snapshot.holds:
+            continue
+        # The cache may still show a hold that was just dropped: the pod waits again after that.
+        if is_live(pod) and not pod.metadata.annotation(names.HOLD) and not other_gates(pod):
+            yield pod
+
+
+def wish_of(pod: Pod, shares: FairShares) -> Wish | None:
+    """What the pod wishes; None if it is not devices of one resource."""
+    try:
+        request = gpu_request_of(pod)
+    except QuantityError:
+        return None
+    demand = {resource: count for resource, count in request.demand.items() if count}
+    if len(demand) != 1:
+        return None
+    unit = Unit(
+        uid=pod.metadata.uid,
+        tenant=tenant_of(pod, shares),
+        gpus=request.devices,
+        kind=(request.key, barred(pod), _shape(pod)),
+        priority=priority_of(pod),
+        created=microseconds(first_created(pod)),
+    )
+    return Wish(pod, request, next(iter(demand)), unit)
+
+
+def _shape(pod: Pod) -> bytes:
+    """Equal for pods that kube-scheduler places on the same nodes."""
+    spec = msgspec.structs.replace(pod.spec, scheduling_gates=None)
+    return msgspec.json.encode((pod.metadata.namespace, pod.metadata.labels, spec))
