@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from cluster import names
+from cluster.kube.resources import PODS
 from cluster.objects.pods import is_live
 from cluster.objects.scheduling_gates import is_queued
 from tests.scenarios.acts import BOBS, fill, left, served, settled
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.person import a_pod
+from tests.scenarios.person import NAMESPACE, a_pod
 from tests.scenarios.seeing import runs
 from tests.scenarios.world import World
 
@@ -166,4 +167,123 @@ def test_no_pod_of_a_running_one_is_taken_in_order(world: World) -> None:
         world.alice.create(a_pod(f"alice-{number}"))
     world.run(600)
     assert left(world, were) == []
+    settled(world)
+
+
+# --- whoever holds too much gives back ----------------------------------------------------------------------
+
+
+def reclaiming(world: World, policy: Policy, **more: Any) -> dict[str, str]:
+    """Bob's pods have all GPUs, and alice wants as many; he deserves two."""
+    policy.write(mode="reclaim", **more)
+    were = fill(world)
+    for number in range(4):
+        world.alice.create(a_pod(f"alice-{number}"))
+    return were
+
+
+def test_bob_gives_back_what_he_holds_above_his_share_and_waits_for_it(world: World, policy: Policy) -> None:
+    """The article's last picture, by its own rule: what is lost does not count."""
+    were = reclaiming(world, policy, worth=0, min_runtime="PT0S", reclaim_after="PT1M")
+    world.run(50)
+    assert left(world, were) == []
+    world.until(lambda: running(world, "alice") == 2, "alice has her share", within=120)
+    taken = left(world, were)
+    assert len(taken) == running(world, "bob") == 2
+    assert runs(world, "alice-0", "alice-1")
+    world.until(lambda: set(taken) <= queued(world), "they wait for their GPUs")
+    stored = [world.pod(name) for name in taken]
+    assert all(
+        pod and pod.metadata.annotation(names.RECREATED_FROM) == were[pod.metadata.name] for pod in stored
+    )
+    settled(world)
+    world.run(3600)
+    assert running(world, "alice") == running(world, "bob") == 2
+    assert left(world, were) == taken
+    settled(world)
+
+
+def test_nothing_is_destroyed_that_is_worth_more_than_what_was_withheld(world: World, policy: Policy) -> None:
+    """Two GPUs are withheld from alice: after so long that is as much as one of bob's pods has worked."""
+    were = reclaiming(world, policy, min_runtime="PT0S")
+    world.run(80)
+    assert left(world, were) == []
+    world.until(lambda: len(left(world, were)) == 1, "the cheapest is worth it", within=120)
+    world.run(600)
+    # One GPU is withheld now, while what a pod of bob's would lose grows as fast.
+    assert running(world, "alice") == 1
+    world.bob.checkpoint(next(name for name in BOBS if name not in left(world, were)))
+    world.until(lambda: running(world, "alice") == 2, "alice has her share")
+    settled(world)
+
+
+def test_a_fresh_checkpoint_makes_room_at_once(world: World, policy: Policy) -> None:
+    policy.write(mode="reclaim", min_runtime="PT0S")
+    were = fill(world)
+    world.run(3600)
+    for number in range(4):
+        world.alice.create(a_pod(f"alice-{number}"))
+    world.run(120)
+    assert left(world, were) == []
+    world.bob.checkpoint(BOBS[2])
+    world.until(lambda: running(world, "alice") == 1, "one pod has saved its work")
+    assert left(world, were) == [BOBS[2]]
+    settled(world)
+
+
+def test_a_young_pod_is_not_taken(world: World, policy: Policy) -> None:
+    were = reclaiming(world, policy, worth=0, min_runtime="PT10M")
+    world.run(500)
+    assert left(world, were) == []
+    world.until(lambda: running(world, "alice") == 2, "alice has her share", within=300)
+    settled(world)
+
+
+@pytest.mark.parametrize("mode", ["off", "order"])
+def test_nothing_more_is_taken_once_the_policy_says_so(world: World, policy: Policy, mode: str) -> None:
+    for name in BOBS:
+        world.bob.create(a_pod(name))
+    world.until(lambda: runs(world, *BOBS), "bob has all GPUs")
+    were = {name: world.pod(name).metadata.uid for name in BOBS}
+    policy.write(mode="reclaim", worth=0, min_runtime="PT0S", reclaim_after="PT0S")
+    for name in BOBS:
+        world.bob.annotate(name, notice="PT2M")
+    world.run(10)
+    world.alice.create(a_pod("alice"))
+    world.until(lambda: bool(world.pod("alice").metadata.annotation(names.HOLD)), "devices are kept")
+    world.run(30)
+    policy.write(mode=mode)
+    world.until(lambda: not world.pod("alice").metadata.annotation(names.HOLD), "they are kept no more")
+    world.run(300)
+    assert left(world, were) == []
+    settled(world)
+
+
+def test_the_leader_dies_between_hold_and_eviction(world: World, policy: Policy) -> None:
+    policy.write(mode="reclaim", worth=0, min_runtime="PT0S", reclaim_after="PT0S")
+    were = fill(world)
+    for name in BOBS:
+        world.bob.annotate(name, notice="PT1M")
+    world.alice.create(a_pod("alice"))
+    world.until(lambda: bool(world.pod("alice").metadata.annotation(names.HOLD)), "devices are kept")
+    world.kill("controller-0", back_after=300)
+    served_within(world, "alice", 180)
+    assert len(left(world, were)) == 1
+    settled(world)
+
+
+def served_within(world: World, name: str, seconds: float) -> None:
+    world.until(lambda: runs(world, name), f"{name} runs", within=seconds)
+
+
+def test_no_pod_is_taken_for_a_share_that_its_owner_has_too(world: World, policy: Policy) -> None:
+    """Four users hold one each, and a fifth waits: nobody has more than a share, so nothing moves."""
+    policy.write(mode="reclaim", worth=0, min_runtime="PT0S", reclaim_after="PT0S")
+    people = {name: world.kube.as_user(name) for name in ("alice", "bob", "carol", "u4", "u5")}
+    for name, kube in people.items():
+        kube.create(PODS, a_pod(name), namespace=NAMESPACE)
+        world.run(1)
+    world.run(3600)
+    assert runs(world, "alice", "bob", "carol", "u4")
+    assert queued(world) == {"u5"}
     settled(world)

@@ -6,6 +6,8 @@ kube-scheduler places every pod that comes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from fractions import Fraction
 from itertools import islice
 from typing import Final
 
@@ -13,15 +15,33 @@ from booking.eviction.holder_cache import HolderCache
 from booking.policy.fair_shares import FairShares
 from booking.reclaimer.fair_shares.feasible import Feasible, need_in
 from booking.reclaimer.fair_shares.pools import Pool, pools_of
+from booking.reclaimer.fair_shares.record import Record
 from booking.reclaimer.fair_shares.standing import settings_of, tree_of
-from booking.reclaimer.fair_shares.wishes import Wish, Wishes
+from booking.reclaimer.fair_shares.taking import TakingPlaces, running_in
+from booking.reclaimer.fair_shares.wishes import Wish, Wishes, wish_of
 from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.reclaimer.planning.plan import Plan, Round, first_in_time, waiting_for_bookings
 from booking.reclaimer.planning.search import Search
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.costs import microseconds
-from cluster.decide.fairshare import Books, Line, Shares, Unit, advance, deserve, grants, observe
+from cluster.decide.fairshare import (
+    Books,
+    Case,
+    Line,
+    Pass,
+    Shares,
+    ShareSettings,
+    Unit,
+    Verdict,
+    advance,
+    deserve,
+    grants,
+    is_legal,
+    observe,
+    reclaim,
+)
 from cluster.decide.request import GpuRequest, gpu_request_of
+from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 from cluster.objects.scheduling_gates import is_queued
 from cluster.process.clock import Clock
@@ -46,16 +66,20 @@ class Turns:
         """Uid -> its wish, and the models in whose lines it waits."""
         self.lines: dict[str, Line] = {}
         """Model -> the units that wait for it."""
-        self.books: dict[str, Books] = {}
+        self.record = Record()
+        """What is remembered: written by the reclaimer."""
         self.shares: dict[str, Shares] = {}
         """Model -> who holds and deserves what, after the last pass."""
+        self.verdicts: dict[str, Verdict] = {}
+        """Uid -> why nothing is taken back for a pod whose owner has too little."""
         self._infeasible: dict[str, float] = {}
         """Uid -> since when no node could take it, monotonic."""
         self._next = 0.0
 
     def forget(self) -> None:
         """Nobody gets turns here: another process does, or fair shares are off."""
-        self._in_line, self.lines, self.books, self.shares, self._infeasible = {}, {}, {}, {}, {}
+        self._in_line, self.lines, self.shares, self._infeasible, self.verdicts = {}, {}, {}, {}, {}
+        self.record = Record()
 
     def plans(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> list[Plan]:
         """The holds that are to be written now, in this order."""
@@ -71,7 +95,12 @@ class Turns:
         self._update(wishes, snapshot, candidates)
         pools = pools_of(snapshot, holder_cache, settings)
         self._account(pools, snapshot, settings)
-        found = self._grant(wishes, snapshot, candidates)
+        one_round = Round(snapshot, candidates, Search(candidates))
+        for pod in sorted(waiting_for_bookings(snapshot), key=first_in_time):
+            one_round.serve(pod)
+        found = self._grant(wishes, one_round)
+        if settings.mode == "reclaim":
+            found += self._take(pools, snapshot, one_round, candidates)
         now = self._clock.monotonic()
         self._next = now + RESTS * (now - begun)
         return found
@@ -109,25 +138,21 @@ class Turns:
 
     def _account(self, pools: Mapping[str, Pool], snapshot: Snapshot, settings: FairShares) -> None:
         """What everybody holds and deserves now, and was owed until now."""
-        now, terms = microseconds(snapshot.now), settings_of(settings)
+        now, terms = microseconds(snapshot.now), terms_of(settings)
         for model in sorted(pools.keys() | self.shares.keys()):
             pool, before = pools.get(model, Pool()), self.shares.get(model)
-            books = self.books.get(model, Books(at=now))
+            books = self.record.books.get(model, Books(at=now))
             if before is not None:
                 books = advance(books, before, now, terms)
             wanted = self.lines[model].wanted if model in self.lines else {}
             shares = deserve(tree_of(settings, model), pool.capacity, pool.held, wanted)
-            self.shares[model], self.books[model] = shares, observe(books, shares)
+            self.shares[model], self.record.books[model] = shares, observe(books, shares)
 
-    def _grant(
-        self, wishes: Mapping[str, Wish], snapshot: Snapshot, candidates: NodeCandidates
-    ) -> list[Plan]:
+    def _grant(self, wishes: Mapping[str, Wish], one_round: Round) -> list[Plan]:
+        """Free devices, in order."""
         queued = {wish.request.key: wish.request for wish in wishes.values() if is_queued(wish.pod)}
         if not queued:
             return []
-        one_round = Round(snapshot, candidates, Search(candidates))
-        for pod in sorted(waiting_for_bookings(snapshot), key=first_in_time):
-            one_round.serve(pod)
         made: list[Plan] = []
         for model in sorted(self.lines):
             made += self._of_model(model, one_round, queued.values(), most=MOST - len(made))
@@ -142,7 +167,7 @@ class Turns:
             wish = self._in_line[unit.uid][0]
             return one_round.start(wish.pod, need_in(wish, model))
 
-        found = list(islice(grants(line, self.shares[model], self.books[model], place), max(0, most)))
+        found = list(islice(grants(line, self.shares[model], self.record.books[model], place), max(0, most)))
         if not found:
             return []
         changes = {unit.tenant: 0 for unit, _ in found}
@@ -156,3 +181,73 @@ class Turns:
             for unit, plan in found
             if is_queued(plan.pod) or any(gpu_request_of(plan.pod).competes_with(one) for one in queued)
         ]
+
+    def _take(
+        self,
+        pools: Mapping[str, Pool],
+        snapshot: Snapshot,
+        one_round: Round,
+        candidates: NodeCandidates,
+    ) -> list[Plan]:
+        """Devices of those who hold too much, for those who have held too little for long enough."""
+        settings, made = self._settings(), []
+        wishes = {uid: wish for uid, (wish, _) in self._in_line.items()}
+        self.verdicts = {}
+        for model in sorted(self.lines.keys() & pools.keys()):
+            shares, pool = self.shares[model], pools[model]
+            if not any(map(shares.is_starved, self.lines[model].tenants)):
+                continue
+            places = TakingPlaces(model, one_round, candidates, wishes)
+            outcome = reclaim(
+                Pass(
+                    line=self.lines[model],
+                    shares=shares,
+                    books=self.record.books[model],
+                    running=running_in(pool, snapshot, settings, self.record),
+                    places=places,
+                    settings=terms_of(settings),
+                    node_gpus=pool.largest_node,
+                )
+            )
+            self.shares[model], self.record.books[model] = outcome.shares, outcome.books
+            self.verdicts |= outcome.verdicts
+            for one in outcome.reclaims:
+                self._leave(one.unit.uid)
+            made += places.plans
+        return made
+
+    # --- the last check ------------------------------------------------------------------------------
+    def problem(self, pod: Pod, hold: Hold, snapshot: Snapshot, holder_cache: HolderCache) -> str | None:
+        """Why devices of others are not taken for the pod any more; None if they are.
+
+        Asked before each step towards an eviction, on the shares of that instant, as if the pod still waited
+        and none of its victims had been asked to leave.
+        """
+        uid, settings = pod.metadata.uid, self._settings()
+        need = snapshot.needs.get(uid)
+        if need is None or need.booking or not hold.victims:
+            return None
+        if settings.mode != "reclaim":
+            return "the policy does not say any more that GPUs are taken back for fair shares"
+        wish = wish_of(pod, settings)
+        without = snapshot.without_holds(frozenset({uid}))
+        pool = pools_of(without, holder_cache, settings).get(need.model)
+        if wish is None or pool is None:
+            return "its user has no share any more"
+        wanted = dict(self.lines[need.model].wanted) if need.model in self.lines else {}
+        wanted[wish.unit.tenant] = wanted.get(wish.unit.tenant, 0) + wish.unit.gpus
+        shares = deserve(tree_of(settings, need.model), pool.capacity, pool.held, wanted)
+        books = self.record.books.get(need.model, Books())
+        # What was withheld has been paid with when the devices were taken.
+        terms = replace(terms_of(settings), worth=Fraction(0))
+        case = Case(wish.unit, shares, books, terms, pool.largest_node)
+        running = running_in(pool, without, settings, self.record)
+        victims = {victim: running[victim] for victim in hold.victims if victim in running}
+        if victims and is_legal(case, victims, 0).kind == 0:
+            return "who holds and wants GPUs has changed: taking these back would not be fair any more"
+        return None
+
+
+def terms_of(settings: FairShares) -> ShareSettings:
+    """The settings, without turns: whoever would get more than a share waits for free GPUs."""
+    return replace(settings_of(settings), turn=None)

@@ -159,7 +159,8 @@ class HoldController:
         uid, hold, at = plan.pod.metadata.uid, plan.hold, self._clock.monotonic()
         self._needed.setdefault(uid, needed)
         if plan.at_once:
-            self._victim_eviction.prepare(filter(None, map(self._context.seen, hold.victims)))
+            victims = filter(None, map(self._context.seen, hold.victims))
+            self._victim_eviction.prepare(victims, is_booked=hold.need == "booking")
         pod = self._patch(plan.pod, {names.HOLD: encode_hold(hold)}, lifts_gate=plan.lifts_gate)
         if pod is None:
             return
@@ -274,6 +275,8 @@ class HoldController:
             self._drop(pod, "the hold cannot be read")
             return
         status = hold_status(pod, hold, snapshot)
+        if status.victims and (problem := self._context.turn_problem(pod, hold, snapshot)):
+            status = HoldStatus(problem=problem)
         timer = self._timer(pod)
         if status.problem:
             self._drop_or_wait(pod, hold, status, timer)
@@ -325,7 +328,9 @@ class HoldController:
         uid = pod.metadata.uid
         blockers, block = self._blockers.of(hold, snapshot), None
         if blockers:
-            if other := next((one for one in blockers.values() if one.budgets is None), None):
+            # Budgets are never overridden for a share.
+            lasting = (one for one in blockers.values() if one.budgets is None or hold.need != "booking")
+            if other := next(lasting, None):
                 self._drop(pod, f"a pod that would have to leave cannot be evicted now: {other.why}")
                 return
             until = self._blockers.until(pod)
@@ -339,7 +344,8 @@ class HoldController:
         except NotNowError as error:
             self._blockers.add(error.victim, error.blocker, error.budgets, snapshot)
             self._unsettled.add(uid)
-            if error.blocker.budgets is None or self._blockers.limit is None:
+            is_final = error.blocker.budgets is None or self._blockers.limit is None
+            if is_final or hold.need != "booking":
                 self._drop(pod, str(error))
             return
         if sent is None or (needed := self._needed.pop(uid, None)) is None:

@@ -236,10 +236,17 @@ class Round:
             return None
         return self._on_free(pod, *found)
 
+    def take(self, pod: Pod, need: Need, choice: VictimSelection) -> Plan:
+        """Devices of others for a pod whose turn it is. They are assigned."""
+        return self._keep(self.asks(pod, need), choice, in_turn=True)
+
+    def asks(self, pod: Pod, need: Need) -> WaitingPod:
+        """The requirements of a pod, with what this round has assigned so far."""
+        return waiting_pod(pod, self._snapshot, checker_for(pod, self._cluster_objects), need)
+
     def start(self, pod: Pod, need: Need) -> Plan | None:
         """Free devices for a pod whose turn it is; None where there are too few. They are assigned."""
-        asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._cluster_objects), need)
-        found = self._free_placement.place(asks, is_on_hold=True)
+        found = self._free_placement.place(self.asks(pod, need), is_on_hold=True)
         if found is None:
             return None
         node, devices = found
@@ -261,12 +268,13 @@ class Round:
         self._candidates.reserve(choice.node, set(choice.devices) - set(free))
         self._search.changed(choice.node)
 
-    def _keep(self, asks: WaitingPod, choice: VictimSelection) -> Plan:
+    def _keep(self, asks: WaitingPod, choice: VictimSelection, *, in_turn: bool = False) -> Plan:
         victims = tuple(victim.uid for victim in choice.victims)
         hold = Hold(
             node=choice.node,
             devices=choice.devices,
             victims=victims,
+            need="share" if in_turn else "booking",
             at=self._snapshot.now,
             state=self._snapshot.state or None,
         )
@@ -280,7 +288,8 @@ class Round:
         self._firm = (
             self._cluster_objects if is_same else self._firm.placing(asks.pod, choice.node, without=gone)
         )
-        return Plan(pod=asks.pod, hold=hold, lost=price(choice.victims)[0], at_once=at_once)
+        lost = price(choice.victims)[0]
+        return Plan(pod=asks.pod, hold=hold, lost=lost, lifts_gate=in_turn, at_once=at_once)
 
 
 def _with_holds(snapshot: Snapshot) -> ClusterObjects:
