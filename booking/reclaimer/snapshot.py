@@ -9,6 +9,7 @@ from typing import Final
 from booking.eviction.snapshot import VictimPolicy
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
+from booking.fair_shares.pools import turns_in
 from booking.reclaimer.need import Need, need_of
 from cluster import names
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
@@ -95,11 +96,7 @@ class Snapshot:
         """Pod uid -> its hold, of those that no booking has given it."""
         if not self.gives_turns:
             return {}
-        return {
-            uid: hold
-            for uid, hold in self.holds.items()
-            if hold.need == "share" and uid not in self.cover and uid in self.pods
-        }
+        return turns_in(self)
 
     def _need_of_turn(self, hold: Hold) -> Need | None:
         """The need of a pod whose turn it is, by its devices; None where the node does not know them."""

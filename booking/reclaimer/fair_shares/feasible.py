@@ -6,12 +6,12 @@ A wish that no node could fulfil keeps nobody waiting, and its pod waits for the
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from booking.reclaimer.fair_shares.wishes import Wish
+from booking.fair_shares.wishes import Wish
 from booking.reclaimer.need import Need
 from booking.reclaimer.planning.node_candidates import NodeCandidates
-from booking.reclaimer.planning.waiting_pod import barred
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.scheduler_filters import checker_for
+from cluster.objects.barred_nodes import barred
 from cluster.objects.inventory import Device
 
 

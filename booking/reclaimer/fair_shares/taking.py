@@ -5,12 +5,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from booking.eviction.holder import Holder
+from booking.fair_shares.pools import Pool
+from booking.fair_shares.standing import tenant_of
+from booking.fair_shares.wishes import Wish
 from booking.policy.fair_shares import FairShares
 from booking.reclaimer.fair_shares.feasible import need_in
-from booking.reclaimer.fair_shares.pools import Pool
 from booking.reclaimer.fair_shares.record import Record, owner_key
-from booking.reclaimer.fair_shares.standing import tenant_of
-from booking.reclaimer.fair_shares.wishes import Wish
 from booking.reclaimer.planning.node_candidates import NodeCandidates
 from booking.reclaimer.planning.plan import Plan, Round
 from booking.reclaimer.planning.waiting_pod import WaitingPod

@@ -12,13 +12,13 @@ from itertools import islice
 from typing import Final
 
 from booking.eviction.holder_cache import HolderCache
+from booking.fair_shares.pools import Pool, pools_of
+from booking.fair_shares.standing import settings_of, tree_of
+from booking.fair_shares.wishes import Wish, Wishes, wish_of
 from booking.policy.fair_shares import FairShares
 from booking.reclaimer.fair_shares.feasible import Feasible, need_in
-from booking.reclaimer.fair_shares.pools import Pool, pools_of
 from booking.reclaimer.fair_shares.record import Record
-from booking.reclaimer.fair_shares.standing import settings_of, tree_of
 from booking.reclaimer.fair_shares.taking import TakingPlaces, running_in
-from booking.reclaimer.fair_shares.wishes import Wish, Wishes, wish_of
 from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.reclaimer.planning.plan import Plan, Round, first_in_time, waiting_for_bookings
 from booking.reclaimer.planning.search import Search

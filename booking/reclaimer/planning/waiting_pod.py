@@ -5,11 +5,11 @@ from typing import Literal
 
 from booking.reclaimer.need import Need
 from booking.reclaimer.snapshot import Snapshot
-from cluster import names
 from cluster.decide.eviction.victim_selection import NodeCandidate, VictimSelection, sets, taking
 from cluster.decide.predicates import rejection
 from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.decide.scheduler_filters import Checker
+from cluster.objects.barred_nodes import barred
 from cluster.objects.bookings import Booking
 from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.hold import Hold
@@ -17,12 +17,6 @@ from cluster.objects.pods import Pod
 
 Verdict = Literal["suits", "waits"]
 """The pod would be placed there, at once or when pods have left that are leaving for another reason."""
-
-
-def barred(pod: Pod) -> frozenset[str]:
-    """Nodes on which a hold did not help the pod."""
-    text = pod.metadata.annotation(names.BARRED) or ""
-    return frozenset(part.strip() for part in text.split(",") if part.strip())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import msgspec
 
+from booking.fair_shares.pools import Instant
+from booking.fair_shares.standing import priority_of, tenant_of
 from booking.policy.fair_shares import FairShares
-from booking.reclaimer.fair_shares.standing import priority_of, tenant_of
-from booking.reclaimer.planning.waiting_pod import barred
-from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.decide.eviction.costs import microseconds
 from cluster.decide.fairshare import Unit
 from cluster.decide.request import GpuRequest, gpu_request_of
+from cluster.objects.barred_nodes import barred
 from cluster.objects.pods import Pod, first_created, is_live
 from cluster.objects.quantity import QuantityError
 from cluster.objects.scheduling_gates import other_gates
@@ -37,7 +37,7 @@ class Wishes:
         """Uid -> the pod, and what it wishes; None where that is nothing that a turn could give."""
         self._shares: FairShares | None = None
 
-    def at(self, snapshot: Snapshot, shares: FairShares) -> Mapping[str, Wish]:
+    def at(self, snapshot: Instant, shares: FairShares) -> Mapping[str, Wish]:
         """Uid -> the wish of each pod that waits for a turn at this instant."""
         if shares != self._shares:
             self._read, self._shares = {}, shares
@@ -57,7 +57,7 @@ class Wishes:
         return [pod for pod, wish in self._read.values() if wish is None]
 
 
-def waiting(snapshot: Snapshot) -> Iterator[Pod]:
+def waiting(snapshot: Instant) -> Iterator[Pod]:
     """Pods without a booking and without a hold that nothing but a turn keeps from a node."""
     for uid, pod in snapshot.pods.items():
         if pod.spec.node_name or uid in snapshot.cover or uid in snapshot.holds:
