@@ -36,8 +36,9 @@ def message(
     """
     whole = until.astimezone(UTC).replace(microsecond=0)
     at = whole if whole == until else whole + timedelta(seconds=1)
-    needed = f"its GPUs are needed by the {'booked ' if is_booked else ''}pod {beneficiary.key}"
-    needed += "" if is_booked else ", whose user has less than a fair share"
+    needed = f"its GPUs are needed by the booked pod {beneficiary.key}"
+    if not is_booked:
+        needed = f"its GPUs are needed by the pod {beneficiary.key}, whose user has less than a fair share"
     return f"{_BEGINS}{iso(at)} or soon after: {needed}.{f' Until then {protected}.' if protected else ''}"
 
 
