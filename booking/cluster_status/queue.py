@@ -72,12 +72,12 @@ def queue_of(snapshot: StatusSnapshot, viewer: Viewer, shares: FairShares, *, ma
 
 def sentences(snapshot: StatusSnapshot, uid: str, shares: FairShares, viewer: Viewer) -> tuple[str, ...]:
     """What fair shares say of a waiting pod: its place, and what its owner holds and deserves."""
-    said = []
+    messages = []
     for queue in queues(snapshot, HolderCache(), shares).values():
         one = next((each for each in queue.waiting if each.pod.metadata.uid == uid), None)
         if one is not None and one.position:
-            said.append(_sentence(queue, one, shares, viewer))
-    return tuple(said)
+            messages.append(_sentence(queue, one, shares, viewer))
+    return tuple(messages)
 
 
 def _sentence(queue: ModelQueue, one: Waiting, shares: FairShares, viewer: Viewer) -> str:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from booking.eviction.holder_cache import HolderCache
-from booking.fair_shares.pools import Instant, Pool, pools_of, turns_in
+from booking.fair_shares.applicants import Applicant, Applicants
+from booking.fair_shares.pools import Instant, pools_of, turns_in
 from booking.fair_shares.standing import tree_of
-from booking.fair_shares.wishes import Wish, Wishes
 from booking.policy.fair_shares import FairShares
 from cluster.decide.fairshare import Books, Line, Shares, Tenant, deserve, in_turn
 from cluster.objects.pods import Pod, first_created
@@ -45,34 +45,27 @@ class ModelQueue:
 
 def queues(instant: Instant, holder_cache: HolderCache, shares: FairShares) -> Mapping[str, ModelQueue]:
     """Model -> its line, of the models that somebody holds or waits for without a booking."""
-    wishes = Wishes().at(instant, shares)
+    applicants = Applicants().at(instant, shares)
     lines: dict[str, Line] = {}
-    for wish in wishes.values():
-        for model in _models(wish, instant):
-            lines.setdefault(model, Line()).add(wish.unit)
+    for applicant in applicants.values():
+        for model in _models(applicant, instant):
+            lines.setdefault(model, Line()).add(applicant.unit)
     started = _started(instant)
     found: dict[str, ModelQueue] = {}
     for model, pool in sorted(pools_of(instant, holder_cache, shares).items()):
         line = lines.get(model, Line())
         if pool.held or len(line):
-            found[model] = _queue(model, pool, line, wishes, shares, started.get(model, []))
+            owed = deserve(tree_of(shares, model), pool.capacity, pool.held, line.wanted)
+            waiting = (*started.get(model, ()), *_in_line(line, owed, applicants))
+            found[model] = ModelQueue(model, pool.capacity, owed, waiting)
     return found
 
 
-def _queue(
-    model: str,
-    pool: Pool,
-    line: Line,
-    wishes: Mapping[str, Wish],
-    shares: FairShares,
-    started: list[Waiting],
-) -> ModelQueue:
-    found = deserve(tree_of(shares, model), pool.capacity, pool.held, line.wanted)
-    waiting = tuple(
-        Waiting(position, wishes[unit.uid].pod, round(unit.gpus), first_created(wishes[unit.uid].pod))
-        for position, unit in enumerate(in_turn(line, found, Books()), start=1)
-    )
-    return ModelQueue(model, pool.capacity, found, (*started, *waiting))
+def _in_line(line: Line, shares: Shares, applicants: Mapping[str, Applicant]) -> Iterator[Waiting]:
+    """The pods in the order of their turns."""
+    for position, unit in enumerate(in_turn(line, shares, Books()), start=1):
+        pod = applicants[unit.uid].pod
+        yield Waiting(position, pod, round(unit.gpus), first_created(pod))
 
 
 def _started(instant: Instant) -> Mapping[str, list[Waiting]]:
@@ -87,12 +80,12 @@ def _started(instant: Instant) -> Mapping[str, list[Waiting]]:
     return found
 
 
-def _models(wish: Wish, instant: Instant) -> Iterator[str]:
+def _models(applicant: Applicant, instant: Instant) -> Iterator[str]:
     """The models of which some node has enough devices for the pod, whoever holds them."""
     seen: set[str] = set()
     for view in instant.node_snapshots.views.values():
-        for model, devices in view.healthy_by_model.get(wish.resource, {}).items():
-            suiting = sum(map(wish.request.selector.takes, devices))
-            if model not in seen and suiting >= wish.request.devices:
+        for model, devices in view.healthy_by_model.get(applicant.resource, {}).items():
+            suiting = sum(map(applicant.request.selector.takes, devices))
+            if model not in seen and suiting >= applicant.request.devices:
                 seen.add(model)
                 yield model

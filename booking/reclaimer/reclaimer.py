@@ -35,12 +35,11 @@ from booking.reclaimer.queue_gates import QueueGates
 from booking.reclaimer.snapshot import Snapshot, take
 from booking.reclaimer.stripped_pods import StrippedPods
 from cluster.cache import BookingPlans, ClusterCache, read_bookings
-from cluster.decide.eviction.costs import microseconds
 from cluster.decide.queueing import Order, by_priority_and_age
 from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod, is_live
+from cluster.objects.pods import is_live
 from cluster.process.clock import Clock
 from cluster.process.stop_events import wake_at
 
@@ -52,8 +51,6 @@ _UNREACHABLE: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernete
 """Keys of the taints with which Kubernetes marks nodes whose kubelet is unresponsive."""
 EVERY: Final = 0.5
 """Seconds between two passes when nothing changes."""
-SAVED_EVERY: Final = 60.0
-"""Seconds after which the record of fair shares is written again."""
 NO_SHARES: Final = FairShares(mode="off")
 WRITES_FOR: Final = 0.25
 """Seconds in which one pass writes holds. To act on them takes a few times as long, and pods that have left
@@ -108,10 +105,7 @@ class Reclaimer:
         self._metrics = metrics
         self._terms, self._victims = terms, victims
         self._fair_shares = fair_shares
-        self._turns = Turns(clock, fair_shares)
-        self._record_store = RecordStore(kube, terms.namespace)
-        self._saved: float | None = None
-        """When the record of fair shares was written or read last, monotonic; None: it must be read."""
+        self._turns = Turns(clock, fair_shares, RecordStore(kube, terms.namespace))
         self._holder_cache = HolderCache()
         self._booking_plans = BookingPlans(cache)
         self._read = -READ_EVERY
@@ -128,7 +122,7 @@ class Reclaimer:
             instant=self._snapshot,
             seen=cache.pods.get,
             turn_problem=lambda pod, hold, now: self._turns.problem(pod, hold, now, self._holder_cache),
-            taken=self._note_taken,
+            taken=self._turns.note_taken,
             awaited=lambda uid: any(uid == pod for pod, _ in cache.barred(clock.now())),
             may_act=guards.permit,
         )
@@ -185,7 +179,7 @@ class Reclaimer:
                 self._gates.reconcile_unknown(annotated)
             else:
                 self._gates.stop_leading()
-            self._stop_turns()
+            self._turns.forget()
             return
         started = self._clock.monotonic()
         needed, self._triggered_at = started if self._triggered_at is None else self._triggered_at, None
@@ -226,31 +220,6 @@ class Reclaimer:
         self._led, self._blocked = leads, unready_reason
         return leads and unready_reason is None
 
-    def _stop_turns(self) -> None:
-        self._turns.forget()
-        self._saved = None
-
-    def _remembers(self) -> bool:
-        """Read the record of fair shares where that has not been done, and write it now and then."""
-        now, monotonic = microseconds(self._clock.now()), self._clock.monotonic()
-        try:
-            if self._saved is None:
-                self._turns.record = self._record_store.load(now)
-            elif monotonic - self._saved < SAVED_EVERY:
-                return True
-            elif self._turns.record.is_worth_saving:
-                self._record_store.save(self._turns.record, now)
-        except ApiError as error:
-            self._failures.note("record of fair shares", "", error)
-            return self._saved is not None
-        self._saved = monotonic
-        return True
-
-    def _note_taken(self, victim: Pod) -> None:
-        self._turns.record.note_taken(victim, microseconds(self._clock.now()))
-        if self._saved is not None:
-            self._saved = min(self._saved, self._clock.monotonic() - SAVED_EVERY)
-
     @property
     def _gives_turns(self) -> bool:
         return self._fair_shares().effective(maia=self._terms.maia) != "off"
@@ -258,9 +227,15 @@ class Reclaimer:
     def _give_turns(self, *, since: float) -> None:
         """Free devices to waiting pods without a booking, in the order of fair shares."""
         if not self._gives_turns:
-            self._stop_turns()
+            self._turns.forget()
             return
-        if self._holding.shows_dropped_hold or not self._remembers():
+        if self._holding.shows_dropped_hold:
+            return
+        try:
+            self._turns.remember()
+        except ApiError as error:
+            self._failures.note("record of fair shares", "", error)
+        if not self._turns.is_informed:
             return
         snapshot = self._snapshot()
         plans = self._turns.plans(snapshot, self._inputs(snapshot), self._holder_cache)

@@ -1,12 +1,12 @@
-"""Whether a waiting pod could be placed at all if enough others left: only such wishes have a share.
+"""Whether a waiting pod could be placed at all if enough others left: only such pods have a share.
 
-A wish that no node could fulfil keeps nobody waiting, and its pod waits for the scheduler, not for a turn.
+One that no node could take keeps nobody waiting, and waits for the scheduler, not for a turn.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from booking.fair_shares.wishes import Wish
+from booking.fair_shares.applicants import Applicant
 from booking.reclaimer.need import Need
 from booking.reclaimer.planning.node_candidates import NodeCandidates
 from booking.reclaimer.snapshot import Snapshot
@@ -37,33 +37,33 @@ class Feasible:
                     if devices:
                         self._samples.setdefault(resource, {}).setdefault(model, devices[0])
 
-    def models(self, wish: Wish, snapshot: Snapshot, candidates: NodeCandidates) -> tuple[str, ...]:
+    def models(self, applicant: Applicant, snapshot: Snapshot, candidates: NodeCandidates) -> tuple[str, ...]:
         """The models of which some node could give the pod all its devices, sorted."""
-        key = (wish.unit.kind, wish.unit.gpus)
+        key = (applicant.unit.kind, applicant.unit.gpus)
         if key not in self._known:
-            self._known[key] = tuple(sorted(self._of(wish, snapshot, candidates)))
+            self._known[key] = tuple(sorted(self._of(applicant, snapshot, candidates)))
         return self._known[key]
 
-    def _of(self, wish: Wish, snapshot: Snapshot, candidates: NodeCandidates) -> Iterator[str]:
-        selector, closed = wish.request.selector, barred(wish.pod)
-        models: Mapping[str, Device] = self._samples.get(wish.resource, {})
-        checker = checker_for(wish.pod, snapshot.cluster_objects)
+    def _of(self, applicant: Applicant, snapshot: Snapshot, candidates: NodeCandidates) -> Iterator[str]:
+        selector, closed = applicant.request.selector, barred(applicant.pod)
+        models: Mapping[str, Device] = self._samples.get(applicant.resource, {})
+        checker = checker_for(applicant.pod, snapshot.cluster_objects)
         for model, sample in models.items():
             if selector.is_by_model and not selector.takes(sample):
                 continue
             for name, node in snapshot.nodes.items():
                 if (
                     name not in closed
-                    and candidates.all_devices(name, model, selector) >= wish.request.devices
+                    and candidates.all_devices(name, model, selector) >= applicant.request.devices
                     and checker.unresolvable_reason(node) is None
                 ):
                     yield model
                     break
 
 
-def need_in(wish: Wish, model: str) -> Need:
+def need_in(applicant: Applicant, model: str) -> Need:
     """The need of a pod whose turn it is for devices of a model."""
-    return Need(model=model, resource=wish.resource)
+    return Need(model=model, resource=applicant.resource)
 
 
 def _is_same(one: Any, other: Any) -> bool:

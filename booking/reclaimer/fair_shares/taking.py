@@ -5,9 +5,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from booking.eviction.holder import Holder
+from booking.fair_shares.applicants import Applicant
 from booking.fair_shares.pools import Pool
 from booking.fair_shares.standing import tenant_of
-from booking.fair_shares.wishes import Wish
 from booking.policy.fair_shares import FairShares
 from booking.reclaimer.fair_shares.feasible import need_in
 from booking.reclaimer.fair_shares.record import Record, owner_key
@@ -29,18 +29,18 @@ class TakingPlaces:
     model: str
     one_round: Round
     candidates: NodeCandidates
-    wishes: Mapping[str, Wish]
+    applicants: Mapping[str, Applicant]
     plans: list[Plan] = field(default_factory=list)
 
     def bounds(self, unit: Unit, gpus: Amount) -> Iterable[tuple[int, str]]:
         """Nodes that suit the pod, with a lower bound of what is lost there."""
-        asks, wish = self._asks(unit), self.wishes[unit.uid]
-        found = self.candidates.least_losses(self.model, round(gpus), wish.request.selector)
+        asks, applicant = self._asks(unit), self.applicants[unit.uid]
+        found = self.candidates.least_losses(self.model, round(gpus), applicant.request.selector)
         return [(lost, node) for node, lost in found.items() if asks.is_open(node)]
 
     def candidate(self, node: str, unit: Unit) -> NodeCandidate:
         """What the node has for the pod."""
-        return self.candidates.candidate(node, self.model, self.wishes[unit.uid].request.selector)
+        return self.candidates.candidate(node, self.model, self.applicants[unit.uid].request.selector)
 
     def suits(self, unit: Unit, selection: VictimSelection) -> bool:
         """Whether the pod would be placed there with these victims gone; nobody else is waited for."""
@@ -56,13 +56,13 @@ class TakingPlaces:
 
     def settle(self, unit: Unit, selections: tuple[VictimSelection, ...]) -> None:
         """The pod gets these devices."""
-        wish = self.wishes[unit.uid]
+        applicant = self.applicants[unit.uid]
         for selection in selections:
-            self.plans.append(self.one_round.take(wish.pod, need_in(wish, self.model), selection))
+            self.plans.append(self.one_round.take(applicant.pod, need_in(applicant, self.model), selection))
 
     def _asks(self, unit: Unit) -> WaitingPod:
-        wish = self.wishes[unit.uid]
-        return self.one_round.asks(wish.pod, need_in(wish, self.model))
+        applicant = self.applicants[unit.uid]
+        return self.one_round.asks(applicant.pod, need_in(applicant, self.model))
 
 
 def running_in(pool: Pool, snapshot: Snapshot, shares: FairShares, record: Record) -> dict[str, Running]:

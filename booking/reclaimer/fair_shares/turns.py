@@ -12,12 +12,12 @@ from itertools import islice
 from typing import Final
 
 from booking.eviction.holder_cache import HolderCache
+from booking.fair_shares.applicants import Applicant, Applicants, applicant_of
 from booking.fair_shares.pools import Pool, pools_of
 from booking.fair_shares.standing import settings_of, tree_of
-from booking.fair_shares.wishes import Wish, Wishes, wish_of
 from booking.policy.fair_shares import FairShares
 from booking.reclaimer.fair_shares.feasible import Feasible, need_in
-from booking.reclaimer.fair_shares.record import Record
+from booking.reclaimer.fair_shares.record import Record, RecordStore
 from booking.reclaimer.fair_shares.taking import TakingPlaces, running_in
 from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.reclaimer.planning.plan import Plan, Round, first_in_time, waiting_for_bookings
@@ -50,6 +50,8 @@ MOST: Final = 20
 """Turns that are given in one pass."""
 INFEASIBLE_FOR: Final = 60.0
 """Seconds after which the gate of a pod is removed that no node could take: it does not wait for a turn."""
+SAVED_EVERY: Final = 60.0
+"""Seconds after which the record is written again."""
 RESTS: Final = 4
 """The next pass waits this many times the duration of the last: the thread has more urgent work."""
 
@@ -57,17 +59,20 @@ RESTS: Final = 4
 class Turns:
     """Gives turns. Not thread-safe; what it remembers are past shares, and what is cheap to compute again."""
 
-    def __init__(self, clock: Clock, shares: Callable[[], FairShares]) -> None:
-        """Args: shares: the settings that are in force."""
+    def __init__(self, clock: Clock, shares: Callable[[], FairShares], store: RecordStore) -> None:
+        """Args: shares: the settings that are in force; store: of what is remembered."""
         self._clock = clock
+        self._store = store
+        self._saved: float | None = None
+        """When the record was written or read last, monotonic; None: it must be read."""
         self._settings = shares
-        self._wishes, self._feasible = Wishes(), Feasible()
-        self._in_line: dict[str, tuple[Wish, tuple[str, ...]]] = {}
-        """Uid -> its wish, and the models in whose lines it waits."""
+        self._applicants, self._feasible = Applicants(), Feasible()
+        self._in_line: dict[str, tuple[Applicant, tuple[str, ...]]] = {}
+        """Uid -> the pod that waits, and the models in whose lines it does."""
         self.lines: dict[str, Line] = {}
         """Model -> the units that wait for it."""
         self.record = Record()
-        """What is remembered: written by the reclaimer."""
+        """What is remembered."""
         self.shares: dict[str, Shares] = {}
         """Model -> who holds and deserves what, after the last pass."""
         self.verdicts: dict[str, Verdict] = {}
@@ -79,7 +84,33 @@ class Turns:
     def forget(self) -> None:
         """Nobody gets turns here: another process does, or fair shares are off."""
         self._in_line, self.lines, self.shares, self._infeasible, self.verdicts = {}, {}, {}, {}, {}
-        self.record = Record()
+        self.record, self._saved = Record(), None
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether the record has been read."""
+        return self._saved is not None
+
+    def remember(self) -> None:
+        """Read the record where that has not been done, and write it now and then.
+
+        Raises:
+            ApiError: the API server did not answer, or refused.
+        """
+        now, monotonic = microseconds(self._clock.now()), self._clock.monotonic()
+        if self._saved is None:
+            self.record = self._store.load(now)
+        elif monotonic - self._saved < SAVED_EVERY:
+            return
+        elif self.record.is_worth_saving:
+            self._store.save(self.record, now)
+        self._saved = monotonic
+
+    def note_taken(self, victim: Pod) -> None:
+        """A pod was evicted for the share of another user; it is recorded in the next pass."""
+        self.record.note_taken(victim, microseconds(self._clock.now()))
+        if self._saved is not None:
+            self._saved = min(self._saved, self._clock.monotonic() - SAVED_EVERY)
 
     def plans(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> list[Plan]:
         """The holds that are to be written now, in this order."""
@@ -87,18 +118,18 @@ class Turns:
         if begun < self._next:
             return []
         settings = self._settings()
-        wishes = self._wishes.at(snapshot, settings)
-        if not wishes and not self._in_line:
+        applicants = self._applicants.at(snapshot, settings)
+        if not applicants and not self._in_line:
             return []
         candidates = NodeCandidates(snapshot, inputs, holder_cache)
         self._feasible.refresh(snapshot)
-        self._update(wishes, snapshot, candidates)
+        self._update(applicants, snapshot, candidates)
         pools = pools_of(snapshot, holder_cache, settings)
         self._account(pools, snapshot, settings)
         one_round = Round(snapshot, candidates, Search(candidates))
         for pod in sorted(waiting_for_bookings(snapshot), key=first_in_time):
             one_round.serve(pod)
-        found = self._grant(wishes, one_round)
+        found = self._grant(applicants, one_round)
         if settings.mode == "reclaim":
             found += self._take(pools, snapshot, one_round, candidates)
         now = self._clock.monotonic()
@@ -109,26 +140,28 @@ class Turns:
         """Pods that no turn can serve: they wait for the scheduler alone."""
         now = self._clock.monotonic()
         late = [uid for uid, since in self._infeasible.items() if now - since >= INFEASIBLE_FOR]
-        return [*self._wishes.odd(), *(self._in_line[uid][0].pod for uid in late)]
+        return [*self._applicants.odd(), *(self._in_line[uid][0].pod for uid in late)]
 
     # --- inside --------------------------------------------------------------------------------------
-    def _update(self, wishes: Mapping[str, Wish], snapshot: Snapshot, candidates: NodeCandidates) -> None:
+    def _update(
+        self, applicants: Mapping[str, Applicant], snapshot: Snapshot, candidates: NodeCandidates
+    ) -> None:
         """Keep the lines: only what has changed is touched."""
-        for uid in self._in_line.keys() - wishes.keys():
+        for uid in self._in_line.keys() - applicants.keys():
             self._leave(uid)
         now, infeasible = self._clock.monotonic(), {}
-        for uid, wish in wishes.items():
-            models = self._feasible.models(wish, snapshot, candidates)
+        for uid, applicant in applicants.items():
+            models = self._feasible.models(applicant, snapshot, candidates)
             if not models:
                 infeasible[uid] = self._infeasible.get(uid, now)
             known = self._in_line.get(uid)
-            if known and known[0].unit is wish.unit and known[1] == models:
-                self._in_line[uid] = (wish, models)
+            if known and known[0].unit is applicant.unit and known[1] == models:
+                self._in_line[uid] = (applicant, models)
                 continue
             self._leave(uid)
-            self._in_line[uid] = (wish, models)
+            self._in_line[uid] = (applicant, models)
             for model in models:
-                self.lines.setdefault(model, Line()).add(wish.unit)
+                self.lines.setdefault(model, Line()).add(applicant.unit)
         self._infeasible = infeasible
 
     def _leave(self, uid: str) -> None:
@@ -148,9 +181,13 @@ class Turns:
             shares = deserve(tree_of(settings, model), pool.capacity, pool.held, wanted)
             self.shares[model], self.record.books[model] = shares, observe(books, shares)
 
-    def _grant(self, wishes: Mapping[str, Wish], one_round: Round) -> list[Plan]:
+    def _grant(self, applicants: Mapping[str, Applicant], one_round: Round) -> list[Plan]:
         """Free devices, in order."""
-        queued = {wish.request.key: wish.request for wish in wishes.values() if is_queued(wish.pod)}
+        queued = {
+            applicant.request.key: applicant.request
+            for applicant in applicants.values()
+            if is_queued(applicant.pod)
+        }
         if not queued:
             return []
         made: list[Plan] = []
@@ -164,8 +201,8 @@ class Turns:
         line, queued = self.lines[model], tuple(queued)
 
         def place(unit: Unit) -> Plan | None:
-            wish = self._in_line[unit.uid][0]
-            return one_round.start(wish.pod, need_in(wish, model))
+            applicant = self._in_line[unit.uid][0]
+            return one_round.start(applicant.pod, need_in(applicant, model))
 
         found = list(islice(grants(line, self.shares[model], self.record.books[model], place), max(0, most)))
         if not found:
@@ -191,13 +228,13 @@ class Turns:
     ) -> list[Plan]:
         """Devices of those who hold too much, for those who have held too little for long enough."""
         settings, made = self._settings(), []
-        wishes = {uid: wish for uid, (wish, _) in self._in_line.items()}
+        applicants = {uid: applicant for uid, (applicant, _) in self._in_line.items()}
         self.verdicts = {}
         for model in sorted(self.lines.keys() & pools.keys()):
             shares, pool = self.shares[model], pools[model]
             if not any(map(shares.is_starved, self.lines[model].tenants)):
                 continue
-            places = TakingPlaces(model, one_round, candidates, wishes)
+            places = TakingPlaces(model, one_round, candidates, applicants)
             outcome = reclaim(
                 Pass(
                     line=self.lines[model],
@@ -229,18 +266,18 @@ class Turns:
             return None
         if settings.mode != "reclaim":
             return "the policy does not say any more that GPUs are taken back for fair shares"
-        wish = wish_of(pod, settings)
+        applicant = applicant_of(pod, settings)
         without = snapshot.without_holds(frozenset({uid}))
         pool = pools_of(without, holder_cache, settings).get(need.model)
-        if wish is None or pool is None:
+        if applicant is None or pool is None:
             return "its user has no share any more"
         wanted = dict(self.lines[need.model].wanted) if need.model in self.lines else {}
-        wanted[wish.unit.tenant] = wanted.get(wish.unit.tenant, 0) + wish.unit.gpus
+        wanted[applicant.unit.tenant] = wanted.get(applicant.unit.tenant, 0) + applicant.unit.gpus
         shares = deserve(tree_of(settings, need.model), pool.capacity, pool.held, wanted)
         books = self.record.books.get(need.model, Books())
         # What was withheld has been paid with when the devices were taken.
         terms = replace(terms_of(settings), worth=Fraction(0))
-        case = Case(wish.unit, shares, books, terms, pool.largest_node)
+        case = Case(applicant.unit, shares, books, terms, pool.largest_node)
         running = running_in(pool, without, settings, self.record)
         victims = {victim: running[victim] for victim in hold.victims if victim in running}
         if victims and is_legal(case, victims, 0).kind == 0:

@@ -29,7 +29,7 @@ def queue(site: Site, query: str = "") -> dict[str, Any]:
     return found
 
 
-def test_the_order_and_the_shares_are_told_and_others_are_not_named(site: Site) -> None:
+def test_the_order_and_the_shares_are_shown_and_others_are_not_named(site: Site) -> None:
     contended(site)
     found = queue(site)
     assert found["mode"] == "order"

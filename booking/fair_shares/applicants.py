@@ -19,7 +19,7 @@ from cluster.objects.scheduling_gates import other_gates
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Applicant:
     """A pod that waits for its turn."""
 
     pod: Pod
@@ -29,32 +29,32 @@ class Wish:
     unit: Unit
 
 
-class Wishes:
-    """The wishes of one process. Not thread-safe."""
+class Applicants:
+    """The applicants of one process. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._read: dict[str, tuple[Pod, Wish | None]] = {}
-        """Uid -> the pod, and what it wishes; None where that is nothing that a turn could give."""
+        self._read: dict[str, tuple[Pod, Applicant | None]] = {}
+        """Uid -> the pod, and the same as an applicant; None where no turn could give what it asks for."""
         self._shares: FairShares | None = None
 
-    def at(self, snapshot: Instant, shares: FairShares) -> Mapping[str, Wish]:
-        """Uid -> the wish of each pod that waits for a turn at this instant."""
+    def at(self, snapshot: Instant, shares: FairShares) -> Mapping[str, Applicant]:
+        """Uid -> each pod that waits for a turn at this instant."""
         if shares != self._shares:
             self._read, self._shares = {}, shares
         before, self._read = self._read, {}
-        found: dict[str, Wish] = {}
+        found: dict[str, Applicant] = {}
         for pod in waiting(snapshot):
             uid = pod.metadata.uid
             known = before.get(uid)
-            self._read[uid] = known if known and known[0] is pod else (pod, wish_of(pod, shares))
-            wish = self._read[uid][1]
-            if wish is not None:
-                found[uid] = wish
+            self._read[uid] = known if known and known[0] is pod else (pod, applicant_of(pod, shares))
+            applicant = self._read[uid][1]
+            if applicant is not None:
+                found[uid] = applicant
         return found
 
     def odd(self) -> list[Pod]:
-        """Waiting pods whose wish no turn can give: they need devices of several resources, or none."""
-        return [pod for pod, wish in self._read.values() if wish is None]
+        """Waiting pods that no turn can serve: they need devices of several resources, or none."""
+        return [pod for pod, applicant in self._read.values() if applicant is None]
 
 
 def waiting(snapshot: Instant) -> Iterator[Pod]:
@@ -67,8 +67,8 @@ def waiting(snapshot: Instant) -> Iterator[Pod]:
             yield pod
 
 
-def wish_of(pod: Pod, shares: FairShares) -> Wish | None:
-    """What the pod wishes; None if it is not devices of one resource."""
+def applicant_of(pod: Pod, shares: FairShares) -> Applicant | None:
+    """The pod as an applicant; None if it does not ask for devices of one resource."""
     try:
         request = gpu_request_of(pod)
     except QuantityError:
@@ -84,7 +84,7 @@ def wish_of(pod: Pod, shares: FairShares) -> Wish | None:
         priority=priority_of(pod),
         created=microseconds(first_created(pod)),
     )
-    return Wish(pod, request, next(iter(demand)), unit)
+    return Applicant(pod, request, next(iter(demand)), unit)
 
 
 def _shape(pod: Pod) -> bytes:
