@@ -19,18 +19,19 @@ log = structlog.get_logger(__name__)
 PERIOD: Final = 5.0
 """Seconds between two reads of the file."""
 OFF: Final = FairShares(mode="off")
+DEFAULT: Final = FairShares()
 
 
 class FairSharesFile:
     """Settings that follow the policy file. ``current`` is thread-safe; ``run`` is the body of a thread."""
 
-    def __init__(self, path: Path | None, clock: Clock) -> None:
-        """Args: path: of the policy file; None: there is none, and the defaults hold."""
+    def __init__(self, path: Path | None, clock: Clock, default: FairShares = DEFAULT) -> None:
+        """Args: path: of the policy file; None: there is none, and ``default`` holds."""
         self._path = path
         self._clock = clock
         self._seen: bytes | None = None
         self._problem: str | None = None
-        self._shares = FairShares() if path is None else OFF
+        self._shares = default if path is None else OFF
         self.reconcile()
 
     def current(self) -> FairShares:
