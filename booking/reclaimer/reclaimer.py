@@ -110,22 +110,7 @@ class Reclaimer:
         self._booking_plans = BookingPlans(cache)
         self._read = -READ_EVERY
         self._failures = ApiFailures(metrics)
-        context = ReclaimerContext(
-            kube=kube,
-            clock=clock,
-            evictor=evictor,
-            write_event=write_event,
-            metrics=metrics,
-            failures=self._failures,
-            executor=executor,
-            read_bookings=self._read_bookings,
-            instant=self._snapshot,
-            seen=cache.pods.get,
-            turn_problem=lambda pod, hold, now: self._turns.problem(pod, hold, now, self._holder_cache),
-            taken=self._turns.note_taken,
-            awaited=lambda uid: any(uid == pod for pod, _ in cache.barred(clock.now())),
-            may_act=guards.permit,
-        )
+        context = self._context(write_event, executor)
         self._holding = HoldController(context, terms)
         self._ending = Ending(context, terms)
         self._maia_requests = MaiaRequests(context, terms)
@@ -140,6 +125,25 @@ class Reclaimer:
         self._triggered_at: float | None = None
         """Since when there has been a change that no pass has seen."""
         cache.on_change(self.trigger)
+
+    def _context(self, write_event: WriteEvent, executor: Executor) -> ReclaimerContext:
+        """What the state machines share."""
+        return ReclaimerContext(
+            kube=self._kube,
+            clock=self._clock,
+            evictor=self._evictor,
+            write_event=write_event,
+            metrics=self._metrics,
+            failures=self._failures,
+            executor=executor,
+            read_bookings=self._read_bookings,
+            instant=self._snapshot,
+            seen=self._cache.pods.get,
+            turn_problem=lambda pod, hold, now: self._turns.problem(pod, hold, now, self._holder_cache),
+            taken=self._turns.note_taken,
+            awaited=lambda uid: any(uid == pod for pod, _ in self._cache.barred(self._clock.now())),
+            may_act=self._guards.permit,
+        )
 
     def run(self, stop: threading.Event) -> None:
         """Reconcile until ``stop`` is set."""
