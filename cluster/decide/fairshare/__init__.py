@@ -5,7 +5,8 @@ GPU-microseconds, amounts are GPUs. What the caller does in each pass, for each 
 
 1. Keep a ``Line`` by event: ``add(Unit)`` for each waiting unit without a hold that some set of nodes could
    hold if it were empty, ``remove(uid)`` when it starts, has a hold, or is gone. A ``Unit``: a pod or a gang.
-2. ``books = advance(books, shares, now, settings)`` with the shares *since the last pass*; then
+2. ``books = advance(books, shares, now, settings, largest=line.largest)`` with the shares *since the last
+   pass* (also ``booked`` and ``value``, for ties); then
    ``shares = deserve(tree, capacity, held, line.wanted)`` from the present; then ``observe(books, shares)``.
    ``held``: tenant -> GPUs of its evictable units without a booking, bound or with a hold.
 3. ``for unit, placed in grants(line, shares, books, place)``: the units that start now, in order.

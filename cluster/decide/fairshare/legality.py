@@ -83,7 +83,8 @@ class Case:
             lost: what that destroys, in GPU-microseconds.
         """
         shares, own = self.shares, losses.get(self.unit.tenant, 0)
-        if sum(losses.values()) > max(2 * self.unit.gpus, self.node_gpus):
+        taken = sum(losses.values())
+        if taken > max(2 * self._given(taken), self.node_gpus):
             return Verdict(0, "cap")
         others = {one: amount for one, amount in losses.items() if one != self.unit.tenant and amount}
         theirs = self._theirs(others)
@@ -93,7 +94,7 @@ class Case:
         below = {node: self._below(node, gone[node]) for node in theirs}
         if not own and not any(excess.values()) and not any(below.values()):
             return self._worth(lost)
-        return self._turn(excess, below, theirs, lost)
+        return self._turn(excess, below, theirs, lost, self._given(taken))
 
     def allowance(self, tenant: Tenant, tier: Tier) -> Amount | Fraction:
         """How many GPUs a tenant may lose to the unit at most, whatever others lose."""
@@ -127,6 +128,10 @@ class Case:
     def _below(self, node: Tenant, gone: Amount) -> Amount:
         return max(0, self.shares.deserved.get(node, 0) - (self.shares.held.get(node, 0) - gone))
 
+    def _given(self, taken: Amount) -> Amount:
+        """What others gain: the unit, and whoever is starved where more is freed (a gang leaves whole)."""
+        return max(self.unit.gpus, min(taken, self.shares.starvation))
+
     def _worth(self, lost: int) -> Verdict:
         """Class 1: what was withheld is worth what is destroyed."""
         withheld, tenant = self.books.of(self.unit.tenant).withheld, self.unit.tenant
@@ -143,6 +148,7 @@ class Case:
         below: Mapping[Tenant, Amount],
         theirs: Mapping[Tenant, Tenant],
         lost: int,
+        given: Amount,
     ) -> Verdict:
         """Class 2: paid for by time waited, and not too dear."""
         settings, turn = self.settings, self.settings.turn
@@ -155,7 +161,7 @@ class Case:
             missing = self.books.of(node).lag + below[node] * turn - self.books.of(against).lag
             if missing >= 0:
                 return Verdict(0, "victims-share")
-        if settings.turn_loss is not None and lost > settings.turn_loss * self.unit.gpus * turn:
+        if settings.turn_loss is not None and lost > settings.turn_loss * given * turn:
             return Verdict(0, "turn-loss")
         return Verdict(2)
 
