@@ -1,10 +1,11 @@
-"""Nodes of a simulation: which job holds which devices, and the snapshot that a search of the product reads."""
+"""Nodes of a simulation: who holds which devices, and the snapshot that the product's search reads."""
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection
 from cluster.decide.fairshare import Running, Unit
+from cluster.decide.fairshare.settings import Amount
 
 Placement = tuple[tuple[str, tuple[str, ...]], ...]
 """For each pod of a unit: its node, and its devices."""
@@ -26,15 +27,15 @@ class Machines:
         """All devices."""
         return self.gpus * len(self.free)
 
-    def holds_if_empty(self, parts: Iterable[int]) -> bool:
+    def holds_if_empty(self, parts: Iterable[Amount]) -> bool:
         """Whether a unit would fit if nothing ran."""
         return self._placed(parts, {name: [""] * self.gpus for name in self.free}) is not None
 
-    def place(self, parts: Iterable[int], without: AbstractSet[str] = frozenset()) -> Placement | None:
+    def place(self, parts: Iterable[Amount], without: AbstractSet[str] = frozenset()) -> Placement | None:
         """Free devices for a unit, on the fullest nodes that have enough; nothing is taken yet."""
         return self._placed(parts, {k: v for k, v in self.free.items() if v and k not in without})
 
-    def _placed(self, parts: Iterable[int], free: dict[str, list[str]]) -> Placement | None:
+    def _placed(self, parts: Iterable[Amount], free: dict[str, list[str]]) -> Placement | None:
         left, found = dict(free), []
         for part in parts:
             node = min(
@@ -44,8 +45,8 @@ class Machines:
             )
             if node is None:
                 return None
-            found.append((node, tuple(left[node][:part])))
-            left[node] = left[node][part:]
+            found.append((node, tuple(left[node][: int(part)])))
+            left[node] = left[node][int(part) :]
         return tuple(found)
 
     def take(self, uid: str, placement: Placement) -> None:
@@ -70,7 +71,7 @@ class Snapshot:
         self._gone: set[str] = set()
         self._candidates: dict[str, NodeCandidate] = {}
 
-    def bounds(self, unit: Unit, gpus: int) -> Iterable[tuple[int, str]]:
+    def bounds(self, unit: Unit, gpus: Amount) -> Iterable[tuple[int, str]]:
         """Every node, with the cheapest victim's cost where one is needed."""
         for node in self._machines.free:
             candidate = self.candidate(node, unit)
@@ -79,8 +80,8 @@ class Snapshot:
             elif candidate.victims:
                 yield min(victim.cost + victim.gang_cost for victim in candidate.victims), node
 
-    def candidate(self, node: str, _unit: Unit) -> NodeCandidate:
-        """The node as it is after what the pass has settled."""
+    def candidate(self, node: str, unit: Unit) -> NodeCandidate:
+        """The node as it is after what the pass has settled, the same for every unit."""
         found = self._candidates.get(node)
         if found is None:
             victims = tuple(
@@ -105,9 +106,9 @@ class Snapshot:
             gang_cost=cost if is_gang else 0,
         )
 
-    def suits(self, _unit: Unit, _selection: VictimSelection) -> bool:
+    def suits(self, unit: Unit, selection: VictimSelection) -> bool:
         """Devices alone decide here."""
-        return True
+        return len(selection.devices) <= unit.gpus
 
     def elsewhere(self, units: Iterable[Running], without: AbstractSet[str] = frozenset()) -> frozenset[str]:
         """Those that fit on free devices, one after the other."""
@@ -124,7 +125,7 @@ class Snapshot:
                     left[node] = left[node][len(devices) :]
         return frozenset(found)
 
-    def settle(self, _unit: Unit, selections: tuple[VictimSelection, ...]) -> None:
+    def settle(self, unit: Unit, selections: tuple[VictimSelection, ...]) -> None:
         """The victims are gone, and the devices are the unit's."""
         uids = {victim.uid for selection in selections for victim in selection.victims}
         taken = {device for selection in selections for device in selection.devices}
@@ -137,4 +138,4 @@ class Snapshot:
         for node in touched:
             self._free[node] = [device for device in self._free[node] if device not in taken]
             self._candidates.pop(node, None)
-        self._gone |= uids
+        self._gone |= uids | {unit.uid}

@@ -1,4 +1,4 @@
-"""What a simulation measures: fairness, waiting, and what was destroyed. Definitions stand in the docstrings."""
+"""What a simulation measures: fairness, waiting, and what was destroyed."""
 
 from collections import Counter
 from collections.abc import Iterable

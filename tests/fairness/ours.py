@@ -27,6 +27,7 @@ class FairShares:
     reclaims: bool = True
     books: Books = field(default_factory=Books)
     made: list[Reclaim] = field(default_factory=list)
+    acts_at_once: bool = False
 
     def passes(self, now: int, shares: Shares, line: Line) -> None:
         """Integrate what is owed."""

@@ -58,6 +58,9 @@ class Job:
 class Rule(Protocol):
     """Who starts, and who is taken."""
 
+    acts_at_once: bool
+    """Whether it may take jobs after every change, and not only at ticks."""
+
     def passes(self, now: int, shares: Shares, line: Line) -> None:
         """Time has come to ``now``; the shares have been these since the last call."""
         ...
@@ -115,7 +118,7 @@ class Simulation:
             self.reckon()
             self.rule.start(self)
             self.reckon()
-            if len(self.line) and self.now >= next_tick:
+            if len(self.line) and (self.now >= next_tick or self.rule.acts_at_once):
                 self.rule.take(self)
                 self.reckon()
                 next_tick = (self.now // self.tick + 1) * self.tick

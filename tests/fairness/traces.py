@@ -1,4 +1,4 @@
-"""Jobs of a simulation: public traces from a folder, or a small synthetic sample. Nothing of them is kept here."""
+"""Jobs of a simulation: public traces from a folder, or a small synthetic sample."""
 
 import csv
 from collections.abc import Iterator
@@ -29,12 +29,13 @@ def philly(folder: Path, first: float, last: float) -> list[Job]:
         for row in _rows(folder / PHILLY)
     ]
     begin = min(row[0] for row in rows)
-    of_day = [((at - begin).total_seconds() - first * 86_400, *rest) for at, *rest in rows]
+    begun = begin.timestamp() + first * 86_400
+    of_day = [(at.timestamp() - begun, lasts, gpus, user) for at, lasts, gpus, user in rows]
     return _jobs((one for one in of_day if 0 <= one[0] < (last - first) * 86_400), "p")
 
 
 def openb(folder: Path, first: float, last: float, users: int = 12) -> list[Job]:
-    """Pods with GPUs created between two days; part of a GPU counts whole. Users are invented: like requests."""
+    """Pods with GPUs created between two days. A part of a GPU counts whole; like requests are one user's."""
     found = []
     for row in _rows(folder / OPENB):
         count, created = int(row["num_gpu"]), float(row["creation_time"])
@@ -49,7 +50,7 @@ def openb(folder: Path, first: float, last: float, users: int = 12) -> list[Job]
 
 def sample(days: float = 4, *, seed: int = 1) -> list[Job]:
     """A synthetic load: a few users with many jobs, some with few, sizes and lengths as clusters have them."""
-    rng = Random(seed)
+    rng = Random(seed)  # noqa: S311
     found = []
     for user in range(8):
         at, gap = 0.0, rng.choice([600.0, 1800.0, 5400.0])
