@@ -3,7 +3,6 @@
 import argparse
 import re
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -43,7 +42,7 @@ def main(arguments: list[str]) -> None:
     wanted = list(runs(big=options.big, with_traces=options.traces is not None))
     tables: dict[str, list[str]] = {}
     with ProcessPoolExecutor(options.processes, max_tasks_per_child=8) as pool:
-        futures = [(one, pool.submit(_timed, one, options.traces)) for one in wanted]
+        futures = [(one, pool.submit(run, one, options.traces)) for one in wanted]
         for one, future in futures:
             figures = future.result()
             line = _line(one, figures)
@@ -58,11 +57,6 @@ def main(arguments: list[str]) -> None:
         DOCUMENT.write_text(
             _MARKED.sub(lambda found: f"{found[1]}{_document(tables, options)}{found[2]}", text)
         )
-
-
-def _timed(one: Run, folder: Path | None) -> dict[str, Any]:
-    began = time.perf_counter()
-    return {**run(one, folder), "seconds": time.perf_counter() - began}
 
 
 def _line(one: Run, figures: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Which loads are simulated under which rules: the rows of the tables in docs/fair-shares.md."""
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -122,7 +123,8 @@ def runs(*, big: bool, with_traces: bool) -> Iterator[Run]:
 
 
 def run(one: Run, folder: Path | None) -> dict[str, Any]:
-    """Simulate one row: its figures."""
+    """Simulate one row: its figures, and the seconds that it took."""
+    began = time.perf_counter()
     jobs = one.load.jobs(folder)
     for job in jobs:
         job.checkpoint = job.checkpoint if one.saves else None
@@ -136,4 +138,4 @@ def run(one: Run, folder: Path | None) -> dict[str, Any]:
         until=int((one.load.last - one.load.first) * DAY),
         tick=TICK,
     )
-    return {**simulation.go().row(), "jobs": len(jobs)}
+    return {**simulation.go().row(), "jobs": len(jobs), "seconds": time.perf_counter() - began}

@@ -79,7 +79,6 @@ class Simulation:
     """One run."""
 
     jobs: list[Job]
-    """By submission (``unit.created``)."""
     machines: Machines
     rule: Rule
     until: int
@@ -96,6 +95,7 @@ class Simulation:
     _events: list[tuple[int, int, str, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.jobs.sort(key=lambda job: job.unit.created)
         self.by_uid = {job.unit.uid: job for job in self.jobs}
         self.reckon()
 

@@ -32,7 +32,7 @@ from cluster.decide.fairshare.books import Account, Books, advance, observe
 from cluster.decide.fairshare.legality import Case, Verdict
 from cluster.decide.fairshare.line import Line
 from cluster.decide.fairshare.order import grants, in_turn
-from cluster.decide.fairshare.reclaim import Outcome, Pass, Reclaim, is_legal, reclaim
+from cluster.decide.fairshare.reclaiming import Outcome, Pass, Reclaim, is_legal, reclaim
 from cluster.decide.fairshare.search import Found, Places, Search
 from cluster.decide.fairshare.settings import ShareSettings
 from cluster.decide.fairshare.shares import Shares, deserve

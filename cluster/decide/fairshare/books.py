@@ -47,7 +47,7 @@ class Books:
         return self.accounts.get(node, _NOTHING)
 
     def charged(self, nodes: Iterable[Tenant], loss: int) -> "Books":
-        """After work was destroyed for a tenant: so much less has been withheld from it and its group."""
+        """After work was destroyed for a tenant: so much less counts as withheld from it and its group."""
         changed = {one: replace(self.of(one), withheld=max(0, self.of(one).withheld - loss)) for one in nodes}
         return replace(self, accounts={**self.accounts, **changed})
 

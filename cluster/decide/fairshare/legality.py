@@ -93,8 +93,18 @@ class Case:
         excess = {node: self._excess(node, gone.get(node, 0)) for node in mine}
         below = {node: self._below(node, gone[node]) for node in theirs}
         if not own and not any(excess.values()) and not any(below.values()):
-            return self._worth(lost)
+            return self._worth(self.destroyed_before(taken, lost))
         return self._turn(excess, below, theirs, lost, self._given(taken))
+
+    def destroyed_before(self, taken: Amount, lost: int) -> int:
+        """What of a loss was worked before this spell of starvation began, in GPU-microseconds.
+
+        Only this is weighed against what was withheld. The work that victims do while the unit waits grows as
+        fast as what is withheld: weighed too, it would put off the day for ever where nothing is saved.
+        """
+        since = self.books.of(self.unit.tenant).starved_since
+        elapsed = 0 if since is None else self.books.at - since
+        return max(0, int(lost - taken * elapsed))
 
     def allowance(self, tenant: Tenant, tier: Tier) -> Amount | Fraction:
         """How many GPUs a tenant may lose to the unit at most, whatever others lose."""

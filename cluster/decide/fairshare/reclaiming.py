@@ -68,7 +68,7 @@ def reclaim(inputs: Pass) -> Outcome:
     one = _Round(inputs)
     made = tuple(one.run())
     books = one.books
-    loan = (inputs.books.loan_since or books.at) if one.is_due else None
+    loan = (books.loan_since or books.at) if one.is_due else None
     return Outcome(
         reclaims=made, shares=one.shares, books=replace(books, loan_since=loan), verdicts=one.verdicts
     )
@@ -192,9 +192,11 @@ class _Round:
         changes: dict[Tenant, Amount] = {made.unit.tenant: made.unit.gpus}
         for tenant, amount in _losses(made.found.units, made.moved).items():
             changes[tenant] = changes.get(tenant, 0) - amount
+        case = Case(made.unit, self.shares, self.books)
+        taken = sum(one.unit.gpus for one in made.found.units.values())
+        loss = int(self._settings.worth * case.destroyed_before(taken, made.found.lost))
+        self.books = self.books.charged(case.path, loss)
         self.shares = self.shares.after(changes)
-        loss = int(self._settings.worth * made.found.lost)
-        self.books = self.books.charged(self.shares.tree.path(made.unit.tenant), loss)
         self._gone |= {made.unit.uid, *made.found.units}
         self._inputs.places.settle(made.unit, made.found.selections)
 
