@@ -9,7 +9,7 @@ from typing import Final, Literal
 from cluster.decide.fairshare.books import Books
 from cluster.decide.fairshare.legality import Case, Tier, Verdict
 from cluster.decide.fairshare.line import Line, Size, size_of
-from cluster.decide.fairshare.search import Found, Places, Search
+from cluster.decide.fairshare.search import Found, Places, Rules, Search
 from cluster.decide.fairshare.settings import DEFAULTS, Amount, ShareSettings
 from cluster.decide.fairshare.shares import Shares
 from cluster.decide.fairshare.tenants import Tenant
@@ -146,9 +146,20 @@ class _Round:
             def permits(units: Mapping[str, Running], nodes: AbstractSet[str], moved: _Moved = moved) -> bool:
                 return case.judge(_losses(units, moved(units, nodes)), 0).kind != 0
 
-            found = self._search.cheapest(
-                case.unit, self._filter(case, tier, ignores_protection=ignores_protection), permits
-            )
+            allowed: dict[Tenant, Amount] = {}
+
+            def most(tenant: Tenant, tier: Tier = tier, allowed: dict[Tenant, Amount] = allowed) -> Amount:
+                if tenant not in allowed:
+                    allowed[tenant] = case.allowance(tenant, tier)
+                return allowed[tenant]
+
+            may_leave = self._filter(case, tier, most, ignores_protection=ignores_protection)
+            if tier == "movable":
+                found = self._search.cheapest(case.unit, Rules(may_leave=may_leave, permits=permits))
+            else:
+                found = self._search.cheapest(
+                    case.unit, Rules(may_leave=may_leave, permits=permits, most=most)
+                )
             if found is None:
                 continue
             moves = moved(found.units, found.nodes)
@@ -163,9 +174,10 @@ class _Round:
     def _movable(self, units: Mapping[str, Running], nodes: AbstractSet[str]) -> frozenset[str]:
         return self._inputs.places.elsewhere(units.values(), nodes)
 
-    def _filter(self, case: Case, tier: Tier, *, ignores_protection: bool) -> Callable[[Running], bool]:
+    def _filter(
+        self, case: Case, tier: Tier, most: Callable[[Tenant], Amount], *, ignores_protection: bool
+    ) -> Callable[[Running], bool]:
         """Whether a unit may leave in this tier, judged alone."""
-        allowed: dict[Tenant, Amount] = {}
         own, now, settings = case.unit.tenant, self.books.at, self._settings
         lent_since = self._inputs.books.loan_since
 
@@ -180,9 +192,7 @@ class _Round:
                 return tier == "movable" and (
                     one.unit.gpus < case.unit.gpus or one.unit.created > case.unit.created
                 )
-            if tenant not in allowed:
-                allowed[tenant] = case.allowance(tenant, tier)
-            if one.unit.gpus <= allowed[tenant]:
+            if one.unit.gpus <= most(tenant):
                 return True
             return tier == "movable" and bool(self._inputs.places.elsewhere((one,)))
 
