@@ -138,7 +138,7 @@ def _search(kind: Kind, gpus: int, only_over: Mapping[Tenant, int]) -> Row:
     for one in running.values():
         held[one.unit.tenant] = held.get(one.unit.tenant, 0) + 1
     # Everybody wants more, so that a share is the same for all.
-    wanted = {tenant: LARGE for tenant in held} | dict(line.wanted)
+    wanted = dict.fromkeys(held, LARGE) | dict(line.wanted)
     shares = deserve(EQUAL, LARGE * GPUS, held, wanted)
     account = Account(lag=100 * DAY, withheld=100 * DAY, starved_since=_NOW - DAY)
 

@@ -46,7 +46,8 @@ def main(arguments: list[str]) -> None:
         for one, future in futures:
             figures = future.result()
             line = _line(one, figures)
-            print(f"{one.table}: {line} ({figures['seconds']:.0f} s)", flush=True)
+            sys.stdout.write(f"{one.table}: {line} ({figures['seconds']:.0f} s)\n")
+            sys.stdout.flush()
             title = (
                 f"{one.table} ({figures['jobs']:,} jobs, contended {figures['contended']:.0%} of the time)"
             )

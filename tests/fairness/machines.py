@@ -87,7 +87,7 @@ class Snapshot:
             victims = tuple(
                 self._victim(uid, devices)
                 for uid, devices in self._machines.on[node].items()
-                if uid not in self._gone and uid in self._running
+                if uid not in self._gone and uid in self._running and uid != unit.uid
             )
             found = NodeCandidate(node=node, free=tuple(self._free[node]), victims=victims)
             self._candidates[node] = found

@@ -49,7 +49,7 @@ def openb(folder: Path, first: float, last: float, users: int = 12) -> list[Job]
 
 
 def sample(days: float = 4, *, seed: int = 1) -> list[Job]:
-    """A synthetic load: a few users with many jobs, some with few, sizes and lengths as clusters have them."""
+    """A synthetic load: some users with many jobs, some with few; sizes and lengths as clusters have them."""
     rng = Random(seed)  # noqa: S311
     found = []
     for user in range(8):
