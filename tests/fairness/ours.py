@@ -1,6 +1,6 @@
 """Our rule: the product's own decisions, asked as the controller asks them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cluster.decide.fairshare import (
     Books,
@@ -54,7 +54,8 @@ class FairShares:
     def take(self, simulation: Simulation) -> None:
         """One pass of reclaim."""
         self.books = observe(self.books, simulation.shares)
-        if not self.reclaims:
+        if not self.reclaims or not any(map(simulation.shares.is_starved, simulation.line.tenants)):
+            self.books = replace(self.books, loan_since=None)
             return
         now = simulation.now
         running = {uid: job.running for uid, job in simulation.active.items()}

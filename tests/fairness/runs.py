@@ -15,7 +15,8 @@ from tests.fairness.ours import FairShares
 from tests.fairness.rivals import Fifo, Kai, Kueue, Literal
 from tests.fairness.simulation import Job, Rule, Simulation
 
-TICK: Final = MINUTE
+TICK: Final = 2 * MINUTE
+"""How often our rule looks for something to take."""
 OURS: Final = "**ours**"
 DEFAULTS: Final = ShareSettings()
 
