@@ -15,6 +15,7 @@ DOCUMENTS: Final = (
     "docs/performance.md",
     "docs/autoscalers.md",
     "docs/reclaiming.md",
+    "docs/fair-shares.md",
     "docs/rules.md",
     "docs/cli.md",
     "docs/comparison.md",

@@ -19,7 +19,7 @@ GPU-microseconds, amounts are GPUs. What the caller does in each pass, for each 
    checker, ``elsewhere``, ``settle``. The ``Outcome`` has a ``Reclaim`` per unit: ``found.selections`` (one
    per pod, with devices and victims), ``found.units`` that leave, ``kind`` 1 or 2 (2: set
    ``turn_until = start + settings.turn``), and the books and shares after them. ``verdicts`` say why nothing
-   is taken for the others (``obstacle``, ``due_in``): until ``due_in`` has passed or something has changed,
+   is taken for the others (``reason``, ``due_in``): until ``due_in`` has passed or something has changed,
    ``is_known_to_fail`` may skip a unit.
 5. Before each eviction: ``is_legal(Case(...), victims, lost)`` on fresh shares, as if the unit still waited
    and no victim had been taken. It must answer the class of the plan.

@@ -20,7 +20,7 @@ from cluster.decide.fairshare.units import Unit
 Tier = Literal["spare", "ahead", "anybody", "movable"]
 """From whom a turn takes first: who keeps the share; who had more than the share so far; anybody who is less
 behind; and then also units that find room elsewhere at once, and the tenant's own."""
-Obstacle = Literal[
+Reason = Literal[
     "", "not-starved", "patience", "lag", "victims-share", "worth", "turn-loss", "cap", "no-victims"
 ]
 """Why nothing is taken now; empty: it may be."""
@@ -32,9 +32,9 @@ class Verdict:
 
     kind: Literal[0, 1, 2]
     """Its class; 0: not now."""
-    obstacle: Obstacle = ""
+    reason: Reason = ""
     due_in: int | None = None
-    """Microseconds until this obstacle is gone if no amount changes; None where time alone does nothing."""
+    """Microseconds until this reason is gone if no amount changes; None where time alone does nothing."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Case:
         below = {node: self._below(node, gone[node]) for node in theirs}
         if not own and not any(excess.values()) and not any(below.values()):
             return self._worth(self.destroyed_before(taken, lost))
-        return self._turn(excess, below, theirs, lost, self._given(taken))
+        return self._turn(excess, below, theirs, lost=lost, given=self._given(taken))
 
     def destroyed_before(self, taken: Amount, lost: int) -> int:
         """What of a loss was worked before this spell of starvation began, in GPU-microseconds.
@@ -157,6 +157,7 @@ class Case:
         excess: Mapping[Tenant, Amount],
         below: Mapping[Tenant, Amount],
         theirs: Mapping[Tenant, Tenant],
+        *,
         lost: int,
         given: Amount,
     ) -> Verdict:

@@ -132,7 +132,7 @@ class _Round:
             made, verdict = self._attempt(case)
             if made is not None:
                 return made
-            if self._settings.lends and verdict.obstacle == "no-victims" and not self.is_due:
+            if self._settings.lends and verdict.reason == "no-victims" and not self.is_due:
                 self.is_due = self._attempt(case, ignores_protection=True)[0] is not None
         self.verdicts[unit.uid] = verdict
         return None
@@ -166,7 +166,7 @@ class _Round:
             verdict = case.judge(_losses(found.units, moves), found.lost)
             if verdict.kind:
                 return Reclaim(unit=case.unit, kind=verdict.kind, found=found, moved=moves), verdict
-            if verdict.obstacle == "worth":
+            if verdict.reason == "worth":
                 return None, verdict
             best = verdict
         return None, best

@@ -123,7 +123,7 @@ class Search:
         for spared in sorted(found.units, key=lambda uid: (-cost[uid], uid)):
             kept = frozenset(found.units) - {spared}
             fewer = replace(rules, may_leave=lambda one, kept=kept: one.unit.uid in kept)  # type: ignore[misc]
-            found = _Attempt(self._places, self._unit_of, unit, fewer, found.nodes).run() or found
+            found = _Attempt(self._places, self._unit_of, unit, fewer, only=found.nodes).run() or found
         return found
 
 
@@ -140,6 +140,7 @@ class _Attempt:
         unit_of: Mapping[str, Running],
         unit: Unit,
         rules: Rules,
+        *,
         only: AbstractSet[str] | None = None,
     ) -> None:
         self._places, self._unit_of, self._unit, self._rules, self._only = places, unit_of, unit, rules, only
