@@ -50,8 +50,8 @@ MORE: Final = (
 )
 """In their place in a big run."""
 SAMPLES: Final = (
-    Load("synthetic sample, 2 days, 3 nodes", "sample", 0, 2, 3),
-    Load("another synthetic sample, 2 days, 3 nodes", "sample", 10, 12, 3),
+    Load("synthetic sample, 2 days, 6 nodes", "sample", 0, 2, 6),
+    Load("another synthetic sample, 2 days, 6 nodes", "sample", 10, 12, 6),
 )
 """Without traces: the first in place of SETTLED, the second in place of HELD_OUT."""
 
