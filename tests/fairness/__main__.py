@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
         parser.error(f"There is no {PHILLY} in {options.traces}: name the folder of the traces in TRACES.")
     wanted = list(runs(big=options.big, with_traces=options.traces is not None))
     tables: dict[str, list[str]] = {}
-    with ProcessPoolExecutor(options.processes, max_tasks_per_child=8) as pool:
+    with ProcessPoolExecutor(options.processes) as pool:
         futures = [(one, pool.submit(run, one, options.traces)) for one in wanted]
         for one, future in futures:
             figures = future.result()

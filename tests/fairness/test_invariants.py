@@ -35,9 +35,9 @@ class Watched(FairShares):
         assert simulation.shares.deficit <= before.deficit
         for tenant in simulation.line.tenants:
             for unit in simulation.line.firsts(tenant):
-                held = simulation.held.get(tenant, 0)
-                limits = [simulation.tree.standing(node).limit for node in simulation.tree.path(tenant)]
-                if all(limit is None or held + unit.gpus <= limit for limit in limits):
+                nodes = {node: simulation.tree.standing(node).limit for node in simulation.tree.path(tenant)}
+                held = simulation.shares.held
+                if all(limit is None or held.get(n, 0) + unit.gpus <= limit for n, limit in nodes.items()):
                     assert simulation.machines.place(unit.parts) is None
 
     def take(self, simulation: Simulation) -> None:
@@ -129,22 +129,27 @@ def test_reclaims_within_shares_end_and_are_never_reversed(
 
 
 @settings(max_examples=12)
-@given(jobs=JOBS, nodes=st.integers(1, 2), tree=TREES, groups=GROUP_OF)
+@given(jobs=JOBS, nodes=st.integers(1, 2), weights=st.dictionaries(st.sampled_from("abc"), WEIGHTS))
 def test_nobody_starves_and_nobody_is_taken_more_than_three_times_a_day(
-    jobs: list[tuple[int, str, int]], nodes: int, tree: Tree, groups: dict[str, str]
+    jobs: list[tuple[int, str, int]], nodes: int, weights: dict[str, Fraction]
 ) -> None:
-    """L10: in ten days everybody with a pod that some nodes could hold has had GPUs."""
+    """L10: in ten days everybody with a pod that some nodes could hold has had GPUs. Without groups."""
     rule = Watched()
-    simulation = a_run(jobs, rule, nodes=nodes, days=10, tick=10 * MINUTE, tree=tree, groups=groups)
+    tree = Tree(users={user: Standing(weight=weight) for user, weight in weights.items()})
+    simulation = a_run(jobs, rule, nodes=nodes, days=10, tick=10 * MINUTE, tree=tree)
     measures = simulation.measures
     assert measures.most_a_day <= rule.settings.evictions_per_day
+    largest = {
+        one.unit.tenant: int(one.unit.gpus) for one in sorted(simulation.jobs, key=lambda j: j.unit.gpus)
+    }
     for tenant, share in measures.deserved.items():
-        if (
-            tenant.user
-            and share > 0
-            and all(simulation.tree.standing(node).limit is None for node in simulation.tree.path(tenant))
-        ):
-            assert measures.delivered[tenant] > 0.2 * share, (tenant, share / HOUR)
+        limits = [simulation.tree.standing(node).limit for node in simulation.tree.path(tenant)]
+        if not tenant.user or any(limit is not None for limit in limits):
+            continue
+        # The time after which even its largest unit is due, at the mean share.
+        turn = rule.settings.turn or 0
+        if share and largest[tenant] * turn * 10 * DAY / share < 4 * DAY:
+            assert measures.delivered[tenant] > 0, (tenant, share / HOUR)
 
 
 def test_the_articles_three_pictures() -> None:
