@@ -5,7 +5,8 @@ GPU-microseconds, amounts are GPUs. What the caller does in each pass, for each 
 
 1. Keep a ``Line`` by event: ``add(Unit)`` for each waiting unit without a hold that some set of nodes could
    hold if it were empty, ``remove(uid)`` when it starts, has a hold, or is gone. A ``Unit``: a pod or a gang.
-2. ``books = advance(books, shares, now, settings)`` with the shares *since the last pass*; then
+2. ``books = advance(books, shares, now, settings, largest=line.largest)`` with the shares *since the last
+   pass* (also ``booked`` and ``value``, for ties); then
    ``shares = deserve(tree, capacity, held, line.wanted)`` from the present; then ``observe(books, shares)``.
    ``held``: tenant -> GPUs of its evictable units without a booking, bound or with a hold.
 3. ``for unit, placed in grants(line, shares, books, place)``: the units that start now, in order.
@@ -18,7 +19,7 @@ GPU-microseconds, amounts are GPUs. What the caller does in each pass, for each 
    checker, ``elsewhere``, ``settle``. The ``Outcome`` has a ``Reclaim`` per unit: ``found.selections`` (one
    per pod, with devices and victims), ``found.units`` that leave, ``kind`` 1 or 2 (2: set
    ``turn_until = start + settings.turn``), and the books and shares after them. ``verdicts`` say why nothing
-   is taken for the others (``obstacle``, ``due_in``): until ``due_in`` has passed or something has changed,
+   is taken for the others (``reason``, ``due_in``): until ``due_in`` has passed or something has changed,
    ``is_known_to_fail`` may skip a unit.
 5. Before each eviction: ``is_legal(Case(...), victims, lost)`` on fresh shares, as if the unit still waited
    and no victim had been taken. It must answer the class of the plan.
@@ -31,7 +32,7 @@ from cluster.decide.fairshare.books import Account, Books, advance, observe
 from cluster.decide.fairshare.legality import Case, Verdict
 from cluster.decide.fairshare.line import Line
 from cluster.decide.fairshare.order import grants, in_turn
-from cluster.decide.fairshare.reclaim import Outcome, Pass, Reclaim, is_legal, reclaim
+from cluster.decide.fairshare.reclaiming import Outcome, Pass, Reclaim, is_legal, reclaim
 from cluster.decide.fairshare.search import Found, Places, Search
 from cluster.decide.fairshare.settings import ShareSettings
 from cluster.decide.fairshare.shares import Shares, deserve

@@ -47,7 +47,7 @@ class Books:
         return self.accounts.get(node, _NOTHING)
 
     def charged(self, nodes: Iterable[Tenant], loss: int) -> "Books":
-        """After work was destroyed for a tenant: so much less has been withheld from it and its group."""
+        """After work was destroyed for a tenant: so much less counts as withheld from it and its group."""
         changed = {one: replace(self.of(one), withheld=max(0, self.of(one).withheld - loss)) for one in nodes}
         return replace(self, accounts={**self.accounts, **changed})
 
@@ -69,14 +69,14 @@ def advance(
         shares: which have not changed since then.
         now: microseconds since 1970.
         settings: half-lives, and how far lag goes.
-        largest: GPUs of each tenant's largest unit, as far as that is more than ``large_unit``.
+        largest: GPUs of each tenant's largest waiting unit (``Line.largest``): lag grows far enough for it.
         booked: GPUs that pods of a booking hold: they count as use alone.
         value: of a GPU of this model, for ``use``.
     """
     span = now - books.at
     if span <= 0:
         return books
-    largest, booked = largest or {}, shares.tree.sums(booked or {})
+    largest, booked = _with_groups(largest or {}), shares.tree.sums(booked or {})
     lag_left = 0.5 ** (span / settings.lag_half_life)
     use_left = 0.5 ** (span / settings.use_half_life)
     growth = float(value) * settings.use_half_life / log(2) * (1 - use_left)
@@ -92,7 +92,8 @@ def advance(
             lag = int(account.lag * lag_left)
             if not held:
                 lag = min(0, lag)
-        most = _most_lag(settings, largest.get(node, 0))
+        # What was earned stays: the bound only ends growth.
+        most = max(_most_lag(settings, largest.get(node, 0)), abs(account.lag))
         is_starved = waits and held < share
         use = account.use
         if use or held or node in booked:
@@ -124,6 +125,15 @@ def _times(amount: Amount, span: int) -> int:
         return amount * span
     whole = abs(amount.numerator) * span // amount.denominator
     return whole if amount > 0 else -whole
+
+
+def _with_groups(largest: Mapping[Tenant, Amount]) -> Mapping[Tenant, Amount]:
+    found = dict(largest)
+    for tenant, amount in largest.items():
+        if tenant.group:
+            group = Tenant("", tenant.group)
+            found[group] = max(found.get(group, 0), amount)
+    return found
 
 
 def _most_lag(settings: ShareSettings, largest: Amount) -> int:

@@ -20,7 +20,7 @@ from cluster.decide.fairshare.units import Unit
 Tier = Literal["spare", "ahead", "anybody", "movable"]
 """From whom a turn takes first: who keeps the share; who had more than the share so far; anybody who is less
 behind; and then also units that find room elsewhere at once, and the tenant's own."""
-Obstacle = Literal[
+Reason = Literal[
     "", "not-starved", "patience", "lag", "victims-share", "worth", "turn-loss", "cap", "no-victims"
 ]
 """Why nothing is taken now; empty: it may be."""
@@ -32,9 +32,9 @@ class Verdict:
 
     kind: Literal[0, 1, 2]
     """Its class; 0: not now."""
-    obstacle: Obstacle = ""
+    reason: Reason = ""
     due_in: int | None = None
-    """Microseconds until this obstacle is gone if no amount changes; None where time alone does nothing."""
+    """Microseconds until this reason is gone if no amount changes; None where time alone does nothing."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ class Case:
             lost: what that destroys, in GPU-microseconds.
         """
         shares, own = self.shares, losses.get(self.unit.tenant, 0)
-        if sum(losses.values()) > max(2 * self.unit.gpus, self.node_gpus):
+        taken = sum(losses.values())
+        if taken > max(2 * self._given(taken), self.node_gpus):
             return Verdict(0, "cap")
         others = {one: amount for one, amount in losses.items() if one != self.unit.tenant and amount}
         theirs = self._theirs(others)
@@ -92,8 +93,18 @@ class Case:
         excess = {node: self._excess(node, gone.get(node, 0)) for node in mine}
         below = {node: self._below(node, gone[node]) for node in theirs}
         if not own and not any(excess.values()) and not any(below.values()):
-            return self._worth(lost)
-        return self._turn(excess, below, theirs, lost)
+            return self._worth(self.destroyed_before(taken, lost))
+        return self._turn(excess, below, theirs, lost=lost, given=self._given(taken))
+
+    def destroyed_before(self, taken: Amount, lost: int) -> int:
+        """What of a loss was worked before this spell of starvation began, in GPU-microseconds.
+
+        Only this is weighed against what was withheld. The work that victims do while the unit waits grows as
+        fast as what is withheld: weighed too, it would put off the day for ever where nothing is saved.
+        """
+        since = self.books.of(self.unit.tenant).starved_since
+        elapsed = 0 if since is None else self.books.at - since
+        return max(0, int(lost - taken * elapsed))
 
     def allowance(self, tenant: Tenant, tier: Tier) -> Amount | Fraction:
         """How many GPUs a tenant may lose to the unit at most, whatever others lose."""
@@ -127,6 +138,10 @@ class Case:
     def _below(self, node: Tenant, gone: Amount) -> Amount:
         return max(0, self.shares.deserved.get(node, 0) - (self.shares.held.get(node, 0) - gone))
 
+    def _given(self, taken: Amount) -> Amount:
+        """What others gain: the unit, and whoever is starved where more is freed (a gang leaves whole)."""
+        return max(self.unit.gpus, min(taken, self.shares.starvation))
+
     def _worth(self, lost: int) -> Verdict:
         """Class 1: what was withheld is worth what is destroyed."""
         withheld, tenant = self.books.of(self.unit.tenant).withheld, self.unit.tenant
@@ -142,7 +157,9 @@ class Case:
         excess: Mapping[Tenant, Amount],
         below: Mapping[Tenant, Amount],
         theirs: Mapping[Tenant, Tenant],
+        *,
         lost: int,
+        given: Amount,
     ) -> Verdict:
         """Class 2: paid for by time waited, and not too dear."""
         settings, turn = self.settings, self.settings.turn
@@ -155,7 +172,7 @@ class Case:
             missing = self.books.of(node).lag + below[node] * turn - self.books.of(against).lag
             if missing >= 0:
                 return Verdict(0, "victims-share")
-        if settings.turn_loss is not None and lost > settings.turn_loss * self.unit.gpus * turn:
+        if settings.turn_loss is not None and lost > settings.turn_loss * given * turn:
             return Verdict(0, "turn-loss")
         return Verdict(2)
 

@@ -46,6 +46,11 @@ class Line:
         return self._wanted
 
     @property
+    def largest(self) -> Mapping[Tenant, Amount]:
+        """GPUs of the largest unit of each tenant that has any."""
+        return {tenant: max(size[1] for size in sizes) for tenant, sizes in self._of.items()}
+
+    @property
     def tenants(self) -> Mapping[Tenant, Mapping[Size, list[LineKey]]]:
         """Tenant -> its sizes -> the units of that size in order, by their keys. For reading only."""
         return self._of

@@ -47,6 +47,11 @@ class Shares:
         of_all = {*self.held, *self.wanted}
         return {one: self.held.get(one, 0) + self.wanted.get(one, 0) for one in of_all if one.user}
 
+    @cached_property
+    def starvation(self) -> Amount:
+        """What starved tenants lack together."""
+        return sum(self.lacks(one) for one in self.wanted if one.user and self.is_starved(one))
+
     def after(self, changes: Mapping[Tenant, Amount]) -> "Shares":
         """The same after units have started (positive) or gone back to wait (negative): no share moves."""
         held, wanted = dict(self.held), dict(self.wanted)

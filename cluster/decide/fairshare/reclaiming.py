@@ -9,7 +9,7 @@ from typing import Final, Literal
 from cluster.decide.fairshare.books import Books
 from cluster.decide.fairshare.legality import Case, Tier, Verdict
 from cluster.decide.fairshare.line import Line, Size, size_of
-from cluster.decide.fairshare.search import Found, Places, Search
+from cluster.decide.fairshare.search import Found, Places, Rules, Search
 from cluster.decide.fairshare.settings import DEFAULTS, Amount, ShareSettings
 from cluster.decide.fairshare.shares import Shares
 from cluster.decide.fairshare.tenants import Tenant
@@ -68,7 +68,7 @@ def reclaim(inputs: Pass) -> Outcome:
     one = _Round(inputs)
     made = tuple(one.run())
     books = one.books
-    loan = (inputs.books.loan_since or books.at) if one.is_due else None
+    loan = (books.loan_since or books.at) if one.is_due else None
     return Outcome(
         reclaims=made, shares=one.shares, books=replace(books, loan_since=loan), verdicts=one.verdicts
     )
@@ -132,7 +132,7 @@ class _Round:
             made, verdict = self._attempt(case)
             if made is not None:
                 return made
-            if self._settings.lends and verdict.obstacle == "no-victims" and not self.is_due:
+            if self._settings.lends and verdict.reason == "no-victims" and not self.is_due:
                 self.is_due = self._attempt(case, ignores_protection=True)[0] is not None
         self.verdicts[unit.uid] = verdict
         return None
@@ -146,16 +146,27 @@ class _Round:
             def permits(units: Mapping[str, Running], nodes: AbstractSet[str], moved: _Moved = moved) -> bool:
                 return case.judge(_losses(units, moved(units, nodes)), 0).kind != 0
 
-            found = self._search.cheapest(
-                case.unit, self._filter(case, tier, ignores_protection=ignores_protection), permits
-            )
+            allowed: dict[Tenant, Amount] = {}
+
+            def most(tenant: Tenant, tier: Tier = tier, allowed: dict[Tenant, Amount] = allowed) -> Amount:
+                if tenant not in allowed:
+                    allowed[tenant] = case.allowance(tenant, tier)
+                return allowed[tenant]
+
+            may_leave = self._filter(case, tier, most, ignores_protection=ignores_protection)
+            if tier == "movable":
+                found = self._search.cheapest(case.unit, Rules(may_leave=may_leave, permits=permits))
+            else:
+                found = self._search.cheapest(
+                    case.unit, Rules(may_leave=may_leave, permits=permits, most=most)
+                )
             if found is None:
                 continue
             moves = moved(found.units, found.nodes)
             verdict = case.judge(_losses(found.units, moves), found.lost)
             if verdict.kind:
                 return Reclaim(unit=case.unit, kind=verdict.kind, found=found, moved=moves), verdict
-            if verdict.obstacle == "worth":
+            if verdict.reason == "worth":
                 return None, verdict
             best = verdict
         return None, best
@@ -163,9 +174,10 @@ class _Round:
     def _movable(self, units: Mapping[str, Running], nodes: AbstractSet[str]) -> frozenset[str]:
         return self._inputs.places.elsewhere(units.values(), nodes)
 
-    def _filter(self, case: Case, tier: Tier, *, ignores_protection: bool) -> Callable[[Running], bool]:
+    def _filter(
+        self, case: Case, tier: Tier, most: Callable[[Tenant], Amount], *, ignores_protection: bool
+    ) -> Callable[[Running], bool]:
         """Whether a unit may leave in this tier, judged alone."""
-        allowed: dict[Tenant, Amount] = {}
         own, now, settings = case.unit.tenant, self.books.at, self._settings
         lent_since = self._inputs.books.loan_since
 
@@ -180,9 +192,7 @@ class _Round:
                 return tier == "movable" and (
                     one.unit.gpus < case.unit.gpus or one.unit.created > case.unit.created
                 )
-            if tenant not in allowed:
-                allowed[tenant] = case.allowance(tenant, tier)
-            if one.unit.gpus <= allowed[tenant]:
+            if one.unit.gpus <= most(tenant):
                 return True
             return tier == "movable" and bool(self._inputs.places.elsewhere((one,)))
 
@@ -192,9 +202,11 @@ class _Round:
         changes: dict[Tenant, Amount] = {made.unit.tenant: made.unit.gpus}
         for tenant, amount in _losses(made.found.units, made.moved).items():
             changes[tenant] = changes.get(tenant, 0) - amount
+        case = Case(made.unit, self.shares, self.books)
+        taken = sum(one.unit.gpus for one in made.found.units.values())
+        loss = int(self._settings.worth * case.destroyed_before(taken, made.found.lost))
+        self.books = self.books.charged(case.path, loss)
         self.shares = self.shares.after(changes)
-        loss = int(self._settings.worth * made.found.lost)
-        self.books = self.books.charged(self.shares.tree.path(made.unit.tenant), loss)
         self._gone |= {made.unit.uid, *made.found.units}
         self._inputs.places.settle(made.unit, made.found.selections)
 
