@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # uv trusts the system's certificate authorities, as pip and Go do: a company's own may be among them.
 export UV_SYSTEM_CERTS ?= 1
 
-.PHONY: help demo host host-images host-tests host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs site pictures proto lock
+.PHONY: help demo host host-images host-tests host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench fairness profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs site pictures proto lock
 
 ##@ See it
 demo: $(DEMO)/.ready ## Show the whole product in a browser, without a cluster (PORT=8765; ARGS="--nodes 300")
@@ -92,6 +92,9 @@ chaos: host-tests binaries ## Run the chart's product under load while everythin
 
 bench: host-tests binaries ## Run the benchmarks, each with a floor in the same run, and describe the machine
 	@$(WITH_MAKE) $(BIN)/python -m tests.bench
+
+fairness: $(READY) ## Simulate fair shares beside other rules and write docs/fair-shares.md (TRACES=a folder of traces; BIG=1)
+	@$(BIN)/python -m tests.fairness $(if $(TRACES),--traces "$(TRACES)") $(if $(BIG),--big)
 
 profile: $(READY) ## Draw where the extender's time goes at 1,000 nodes: a flame graph (OUT=profile.svg)
 	@$(BIN)/python -m tests.bench.filter_profile $(OUT)

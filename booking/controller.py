@@ -27,6 +27,7 @@ from booking.admission.webhook_installer import WebhookInstaller
 from booking.counted_nodes.writer import CountedNodes
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
+from booking.fair_shares_file import FairSharesFile
 from booking.hubs.hub_api import HttpHubApi
 from booking.hubs.returned_notebooks import SELECTED, ReturnedNotebooks
 from booking.hubs.route_checks import RouteChecks
@@ -105,7 +106,9 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
         unready_reason=lambda: following.unready_reason() or wrong_clock(),
         executor=ThreadExecutor(),
         random=unpredictable(),
+        fair_shares=FairSharesFile(settings.policy_file, clock),
     )
+    process.thread("policy", base.fair_shares.run)
     healthy, ready = _serve_webhook(base)
     reclaimer = reclaim(base)
     if settings.maia:
@@ -135,6 +138,8 @@ class Base:
     """Sends requests to the API server concurrently."""
     random: Random
     """Random numbers that spread attempts over time."""
+    fair_shares: FairSharesFile
+    """How GPUs without a booking are divided."""
 
 
 def _serve_webhook(base: Base) -> tuple[dict[str, Check], dict[str, Check]]:
@@ -174,7 +179,7 @@ def admission(base: Base, metrics: Metrics) -> Webhook:
     view = CachedClusterView(base.cache, rules=settings.identity_rules, known=settings.jupyterhub_users)
     latest = partial(read_bookings, base.kube, base.cache)
     return Webhook(
-        _review(settings),
+        _review(settings, gives_turns=lambda: _turns(base) is not None),
         view,
         base.clock,
         metrics,
@@ -186,6 +191,12 @@ def admission(base: Base, metrics: Metrics) -> Webhook:
 
 def _gpu_defaults(kube: Kube, namespace: str) -> frozenset[str]:
     return gpu_defaults(kube.list(LIMIT_RANGES, Selection(namespace=namespace)).items)
+
+
+def _turns(base: Base) -> str | None:
+    """The mode of fair shares in which pods wait for their turn; None if they do not."""
+    mode = base.fair_shares.current().effective(maia=base.settings.maia)
+    return None if mode == "off" else mode
 
 
 def reclaim(base: Base) -> Reclaimer:
@@ -210,6 +221,7 @@ def reclaim(base: Base) -> Reclaimer:
         holder=_holder(settings.instance),
         instance=settings.instance,
         unfit=clock_skew_reason(kube.skew),
+        annotations=lambda: {names.FAIR_SHARES: _turns(base) if base.unready_reason() is None else None},
     )
     guards = Guards(leads=elector.leads, unready_reason=base.unready_reason)
     count = CountedNodes(kube, base.cache, clock, without_agent=settings.without_agent, may_act=guards.permit)
@@ -225,6 +237,7 @@ def reclaim(base: Base) -> Reclaimer:
         executor=base.executor,
         order=by_priority_and_age,
         victims=LEAST_LOST_WORK,
+        fair_shares=base.fair_shares.current,
     )
     evictor.seen.on_change(reclaimer.trigger)
     _tell_hubs(base, elector.leads)
@@ -298,7 +311,7 @@ def _terms(settings: ControllerSettings) -> EvictionSettings:
     )
 
 
-def _review(settings: ControllerSettings) -> Review:
+def _review(settings: ControllerSettings, *, gives_turns: Callable[[], bool]) -> Review:
     creators = Creators(
         rules=settings.identity_rules,
         trusted=frozenset(settings.trusted_creators),
@@ -315,6 +328,7 @@ def _review(settings: ControllerSettings) -> Review:
             gpushare_unit=settings.sharing_gpushare_unit,
             default_percentage=settings.sharing_default,
         ),
+        gives_turns=gives_turns,
         maia=settings.maia,
     )
 

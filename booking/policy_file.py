@@ -13,17 +13,15 @@ import structlog
 
 from booking.errors import StoreError
 from booking.policy.policy import Policy
-from booking.policy.reading import LONGEST, PolicyError, read_policy
+from booking.policy.reading import read_policy
+from booking.policy.yaml_nodes import PolicyError
+from booking.policy_source import PolicyFileError, bytes_of, policy_in
 from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
 PERIOD: Final = 5.0
 """Seconds between two reads of the file."""
-
-
-class PolicyFileError(ValueError):
-    """The policy file cannot be used; the messages say where and why."""
 
 
 class History(Protocol):
@@ -56,8 +54,8 @@ class PolicyFile:
         """The bytes read last; None if that failed."""
         self._problem: str | None = None
         try:
-            self._seen = _bytes_of(path)
-            self._policy = _read(path, self._seen)
+            self._seen = bytes_of(path)
+            self._policy = policy_in(path, self._seen)
         except PolicyFileError as error:
             self._policy = _last_good(history, error)
             self._refuse(str(error))
@@ -83,10 +81,10 @@ class PolicyFile:
             self._keep(self._unkept)
         try:
             before, self._seen = self._seen, None
-            self._seen = found = _bytes_of(self._path)
+            self._seen = found = bytes_of(self._path)
             if found == before:
                 return
-            policy = _read(self._path, found)
+            policy = policy_in(self._path, found)
         except PolicyFileError as error:
             self._refuse(str(error))
             return
@@ -134,21 +132,3 @@ def _last_good(history: History, error: PolicyFileError) -> Policy:
         return read_policy(text)
     except PolicyError:  # accepted by an older version, which was less strict
         raise error from None
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(4 * LONGEST + 1)
-    except OSError as error:
-        raise PolicyFileError(f"The policy file {path} cannot be read: {error.strerror}.") from error
-
-
-def _read(path: Path, found: bytes) -> Policy:
-    try:
-        return read_policy(found.decode())
-    except UnicodeDecodeError as error:
-        line = found[: error.start].count(b"\n") + 1
-        raise PolicyFileError(f"The policy file {path} is not UTF-8, see line {line}.") from error
-    except PolicyError as error:
-        raise PolicyFileError(f"The policy file {path} is refused.\n{error}") from error

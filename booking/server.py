@@ -281,6 +281,7 @@ def _parts(backends: Backends, service: BookingService, roles: Roles) -> Parts:
         resources=backends.nodes.resources,
         bookable=service.bookable,
         victims=LEAST_LOST_WORK,
+        fair_shares=lambda: policy.current().fair_shares,
     )
     _measure_gpus(backends.registry, live)
     return Parts(

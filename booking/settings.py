@@ -153,6 +153,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The unit of `aliyun.com/gpu-mem`, as gpushare's device plugin had it."""
     sharing_default: Annotated[int, msgspec.Meta(ge=1, le=100)] = 25
     """Percent of a GPU's memory that a share has which names no amount (`nvidia.com/gpu.shared` alone)."""
+    policy_file: Path | None = None
+    """The booking server's policy, of which `fair_shares` counts here; read again when it changes."""
     maia: bool = False
     """Whether MAIA's `terminate-at` on pods of trusted creators is honoured, and its tools are answered."""
     maia_host: str = "0.0.0.0"

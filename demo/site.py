@@ -11,6 +11,7 @@ from booking.durations import Duration
 from booking.errors import StoreError
 from booking.mirror.lease import MirrorLease
 from booking.mirror.mirror import Mirror
+from booking.policy.fair_shares import FairShares
 from booking.policy.limits import Limits
 from booking.policy.policy import Policy
 from booking.policy.values import Values
@@ -64,7 +65,7 @@ def policy_of(zone: str) -> Policy:
         "longest": Duration(days=14),
         "horizon": Duration(days=90),
     }
-    return Policy(zone=zone, visibility="names", defaults=limits)
+    return Policy(zone=zone, visibility="names", defaults=limits, fair_shares=FairShares(mode="reclaim"))
 
 
 class DemoAgent(Agent):
@@ -168,7 +169,14 @@ class Site(Simulation):
         self._driver = threading.get_ident()
         self.soon: Soon = _at_once
         """Lets the driving thread do something."""
-        super().__init__(folder, devices, start=start, notice_seconds=NOTICE_SECONDS, trusted_creators=(HUB,))
+        super().__init__(
+            folder,
+            devices,
+            start=start,
+            notice_seconds=NOTICE_SECONDS,
+            trusted_creators=(HUB,),
+            fair_shares=self._rules.fair_shares,
+        )
         self.tokens = Tokens.new()
         self.kube.answer(TOKEN_REVIEWS, self._token_review)
         self.kube.answer(ACCESS_REVIEWS, lambda review: {"allowed": is_administrator(review["spec"]["user"])})

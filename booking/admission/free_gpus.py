@@ -5,7 +5,7 @@ starting without a GPU. It guarantees nothing.
 """
 
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Literal
 
 from cluster import names
 from cluster.decide.available import available, largest_set, matching_count
@@ -21,8 +21,6 @@ from cluster.objects.quantity import QuantityError
 from cluster.objects.scheduling_gates import other_gates
 
 FreeGpus = Literal["free", "full", "unknown"]
-_REQUESTS: Final = (names.MODEL, names.NOT_MODEL, names.MIN_MEMORY, names.UUID, names.NOT_UUID)
-"""Pods with equal values make the same request; two spellings of one request may be treated as different."""
 Seen = tuple[Node, NodeView, AgentState]
 """A node, its devices, and how its agent is doing."""
 
@@ -61,12 +59,12 @@ def is_spoken_for(pod: Pod, nodes: Iterable[Seen], waiting: Iterable[Pod]) -> bo
     Args:
         pod: the new pod.
         nodes: the nodes with their devices.
-        waiting: unbound pods; those that request something else, or wait behind a gate of others, do not
-            count.
+        waiting: unbound pods; those that request something else, wait behind a gate of others, or have
+            devices kept for them do not count.
     """
     try:
         request = gpu_request_of(pod)
-        before = [gpu_request_of(other).demand for other in waiting if _waits_for_the_same(other, pod)]
+        before = [other.demand for other in map(_waits, waiting) if other and request.competes_with(other)]
     except QuantityError:
         return False
     if request.share:
@@ -79,9 +77,12 @@ def is_spoken_for(pod: Pod, nodes: Iterable[Seen], waiting: Iterable[Pod]) -> bo
     )
 
 
-def _waits_for_the_same(other: Pod, pod: Pod) -> bool:
-    mine, theirs = pod.metadata.annotations or {}, other.metadata.annotations or {}
-    return is_live(other) and not other_gates(other) and all(theirs.get(k) == mine.get(k) for k in _REQUESTS)
+def _waits(other: Pod) -> GpuRequest | None:
+    """What an unbound pod waits for; None where it does not wait, or has devices kept for it."""
+    if not is_live(other) or other_gates(other):
+        return None
+    request = gpu_request_of(other)
+    return None if request.hold else request
 
 
 def _is_short(request: GpuRequest, view: NodeView) -> bool:

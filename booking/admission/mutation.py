@@ -137,6 +137,7 @@ def _replaced(spec: Json, scheduler: str) -> Replaced:
     return Replaced(
         scheduler_name=None if given in {scheduler, names.SCHEDULER_NAME} else given,
         priority_class_name=None if class_name in _CLASSES else class_name,
+        priority=None if class_name in _CLASSES else spec.get("priority") or None,
     )
 
 

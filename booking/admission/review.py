@@ -10,7 +10,7 @@ A pod that other webhooks have changed since is shown a second time, as the last
 and scheduler are then decided again by what it requests now.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Literal, Protocol
@@ -149,6 +149,10 @@ class _Case:
         return until if until and until > now else None
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
     """Decides about new pods."""
@@ -164,6 +168,8 @@ class Review:
     """Whether a pod without a booking that has to wait does so behind our scheduling gate."""
     sharing: Sharing = field(default_factory=Sharing)
     """Which spellings of shares are understood."""
+    gives_turns: Callable[[], bool] = _never
+    """Whether GPUs without a booking are given in turn now: then pods wait behind the gate all the same."""
     maia: bool = False
     """Whether ``terminate-at`` on pods of trusted creators is MAIA's and is kept, also on comebacks."""
 
@@ -286,7 +292,9 @@ class Review:
     def _queues(self, case: _Case, now: datetime) -> bool:
         """Whether the pod waits behind our gate if no GPU is left: it has no guarantee and names no node."""
         is_guaranteed = case.granted(now) or (case.found and case.found.cover)
-        return self.queue_gate and not is_guaranteed and not case.stored.spec.node_name
+        return (
+            (self.queue_gate or self.gives_turns()) and not is_guaranteed and not case.stored.spec.node_name
+        )
 
     def _gpu_removed(
         self,

@@ -5,7 +5,8 @@ from pathlib import Path
 from booking.cases.file import CaseFileError, read_cases
 from booking.cases.replay import Outcome, replay
 from booking.policy.policy import Policy
-from booking.policy.reading import PolicyError, read_policy
+from booking.policy.reading import read_policy
+from booking.policy.yaml_nodes import PolicyError
 
 __all__ = ["CaseFileError", "Outcome", "replay_file"]
 

@@ -32,6 +32,7 @@ VERBS: Final = (
     Verb("extend", _CHANGING, "Let a BOOKING end later, or earlier."),
     Verb("move", _CHANGING, "Let a planned BOOKING start at another time."),
     Verb("policy", f"{_COMMANDS}.policy", "The rules of booking as this installation has them."),
+    Verb("queue", f"{_COMMANDS}.queue", "Show who waits for GPUs without a booking, in the order of turns."),
     Verb("release", _CHANGING, "Give a running BOOKING back: it ends now."),
     Verb("resize", _CHANGING, "Give a BOOKING more GPUs, or fewer, in the same time."),
     Verb("status", f"{_COMMANDS}.status", "Show all GPUs: who holds them, and who would be evicted next."),

@@ -3,6 +3,7 @@
 from booking.cluster_status.cluster_status import ClusterStatus
 from booking.cluster_status.holder_classes import HolderClass
 from booking.cluster_status.now import DeviceNow, DeviceState, HolderNow, NextNow, NodeNow, Now
+from booking.cluster_status.queue import Queue, QueuedPod, QueueOfModel, ShareOfUser
 from booking.cluster_status.snapshot import StatusSnapshot, about, take
 from booking.cluster_status.standings import ModelNow, Standing
 from booking.cluster_status.usage import SquatterNow, UseNow
@@ -18,6 +19,10 @@ __all__ = [
     "NextNow",
     "NodeNow",
     "Now",
+    "Queue",
+    "QueueOfModel",
+    "QueuedPod",
+    "ShareOfUser",
     "SquatterNow",
     "Standing",
     "StatusSnapshot",

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
 import structlog
 
 from booking import wording
@@ -12,6 +13,7 @@ from booking.cluster_status.holder_classes import Classes
 from booking.cluster_status.namespace_facts import NamespaceFacts
 from booking.cluster_status.never_created import last_seen, newest_about, why_never_created
 from booking.cluster_status.now import Now, now_of
+from booking.cluster_status.queue import Queue, queue_of, sentences
 from booking.cluster_status.snapshot import StatusSnapshot, about, take
 from booking.cluster_status.standings import ModelNow, models_now, standings_of
 from booking.cluster_status.viewer import Viewer
@@ -20,6 +22,7 @@ from booking.errors import ClusterError, StoreError, UnknownPodError
 from booking.eviction.snapshot import VictimPolicy
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
+from booking.policy.fair_shares import FairShares
 from booking.policy.visibility import Visibility
 from booking.principals import Principal
 from cluster import names
@@ -59,6 +62,7 @@ class ClusterStatus:
         resources: Callable[[], Mapping[str, str]] = dict,
         bookable: Callable[[], Mapping[str, int] | None] = lambda: None,
         victims: VictimPolicy = LEAST_LOST_WORK,
+        fair_shares: Callable[[], FairShares] = FairShares,
     ) -> None:
         """Create it.
 
@@ -73,12 +77,13 @@ class ClusterStatus:
             resources: model -> the resource under which pods request it; GPUs where it is not named.
             bookable: model -> GPUs that the calendar leaves for a booking that begins now.
             victims: who may be evicted, as the controller decides it.
+            fair_shares: how GPUs without a booking are divided, as the controller reads it.
         """
         self._cache, self._kube, self._clock, self._terms = cache, kube, clock, terms
         self._booking_plans = BookingPlans(cache)
         self._visibility, self._unready_reason = visibility, unready_reason
         self._may_read_events, self._victims = may_read_events, victims
-        self._resources, self._calendar = resources, bookable
+        self._resources, self._calendar, self._fair_shares = resources, bookable, fair_shares
         self._namespace_facts = NamespaceFacts(kube, clock)
 
     def now(self, who: Principal) -> Now:
@@ -118,7 +123,24 @@ class ClusterStatus:
                 f"You have no pod {wording.quoted(name)} in the namespace {wording.quoted(namespace)}."
                 f"{self._quota_hint(viewer, snapshot, namespace)}"
             )
-        return why_of(pod, about(pod, snapshot, self._booking_plans), viewer)
+        found = why_of(pod, about(pod, snapshot, self._booking_plans), viewer)
+        shares = self._fair_shares()
+        if shares.effective(maia=self._terms.maia) == "off" or pod.metadata.uid not in snapshot.pods:
+            return found
+        more = sentences(snapshot, pod.metadata.uid, shares, viewer)
+        return msgspec.structs.replace(found, because=(*found.because, *more))
+
+    def queue(self, who: Principal, model: str | None = None) -> Queue:
+        """Who waits for GPUs without a booking, in the order of their turns; of one model or of all.
+
+        Raises:
+            ClusterError: the state of the cluster is not known now.
+        """
+        found = queue_of(self._snapshot(), self._viewer(who), self._fair_shares(), maia=self._terms.maia)
+        if model is None:
+            return found
+        label = names.model_label(model)
+        return msgspec.structs.replace(found, models=tuple(one for one in found.models if one.model == label))
 
     def mine(self, who: Principal) -> tuple[tuple[str, str], ...]:
         """Namespaces and names, sorted, of the user's own pods that request GPUs."""

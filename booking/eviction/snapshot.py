@@ -14,6 +14,7 @@ from cluster.decide.eviction.fates import Fates
 from cluster.decide.eviction.victim_selection import Victim
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.holdings import PodHoldings
+from cluster.decide.ledger.liveness import AgentState
 from cluster.objects.bookings import Booking
 from cluster.objects.jobs import Job
 from cluster.objects.namespaces import Namespace
@@ -26,6 +27,10 @@ class Nodes(Protocol):
     @property
     def views(self) -> Mapping[str, NodeView]:
         """Name -> its devices, and who holds them."""
+        ...
+
+    def __getitem__(self, name: str, /) -> tuple[NodeView, AgentState]:
+        """The devices of a node, and the state of its agent."""
         ...
 
 

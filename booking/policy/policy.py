@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from booking.policy import resolution
+from booking.policy.fair_shares import FairShares, written_fair_shares
 from booking.policy.limits import Limits
 from booking.policy.node_profiles import NodeProfile
 from booking.policy.resolution import Group, Scope
@@ -58,6 +59,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     users: Mapping[str, Scope] = {}
     nodes: tuple[NodeProfile, ...] = ()
     """Nodes that can be booked before an autoscaler has added them."""
+    fair_shares: FairShares = FairShares()
+    """How GPUs without a booking are divided; nothing of it concerns bookings."""
 
     @property
     def version(self) -> str:
@@ -146,6 +149,7 @@ def meaning(policy: Policy) -> dict[str, Any]:
         ],
         "users": {user: _of_scope(scope) for user, scope in policy.users.items()},
         "nodes": {profile.name: profile.written() for profile in policy.nodes},
+        "fair_shares": written_fair_shares(policy.fair_shares),
     }
 
 

@@ -3,47 +3,27 @@
 YAML, but only what a policy needs: no tags, no aliases, no duplicate keys.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
-import msgspec
 import yaml
 
+from booking.policy.fair_shares_reading import read_fair_shares
 from booking.policy.limits import Limits, zone_of
 from booking.policy.node_profiles import LONGEST_NAME, MOST_GPUS, MOST_NODES, NodeProfile
 from booking.policy.policy import FILE_VERSION, Policy
 from booking.policy.resolution import Group, Scope
 from booking.policy.values import ValueMistakeError, Values, read_value, require_known_limit
 from booking.policy.visibility import Visibility
+from booking.policy.yaml_nodes import Entry, Mistake, Nodes, PolicyError, value_of
 from cluster import names
 
 LONGEST: Final = 2**20
 """Characters: as many as a ConfigMap can hold."""
 _DEEPEST: Final = 10
 _VERSION: Final = "version"
-_PARTS: Final = ("zone", "visibility", "defaults", "pools", "groups", "users", "nodes")
-
-
-class Mistake(msgspec.Struct, frozen=True, order=True):
-    """A mistake in a policy file."""
-
-    line: int
-    key: str
-    """``pools.NVIDIA-A100.cooldown``; empty for the file as a whole."""
-    message: str
-
-    def __str__(self) -> str:
-        """The mistake in one sentence, with its line and key."""
-        return f"Line {self.line}{f', {self.key}' if self.key else ''}: {self.message}"
-
-
-class PolicyError(ValueError):
-    """A policy that cannot be used; the text has one sentence per line."""
-
-    def __init__(self, mistakes: list[Mistake]) -> None:
-        self.mistakes = tuple(sorted(mistakes))
-        super().__init__("\n".join(map(str, self.mistakes)))
+_PARTS: Final = ("zone", "visibility", "defaults", "pools", "groups", "users", "nodes", "fair_shares")
 
 
 def read_policy(text: str) -> Policy:
@@ -96,28 +76,17 @@ def _refuse_what_is_not_needed(text: str) -> None:
             raise PolicyError([Mistake(line, "", "A policy has no tags (!): write plain values.")])
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A key of a mapping, and its value."""
-
-    key: str
-    path: str
-    line: int
-    node: yaml.Node
-
-
 @dataclass(slots=True)
-class _Reader:
+class _Reader(Nodes):
     """Reads a tree of nodes, and collects the mistakes."""
 
-    mistakes: list[Mistake] = field(default_factory=list)
-    scopes: list[tuple[_Entry, tuple[Values, ...]]] = field(default_factory=list)
+    scopes: list[tuple[Entry, tuple[Values, ...]]] = field(default_factory=list)
     """Each scope's place in the file, and its layers over the defaults, wide to narrow."""
 
     def policy(self, root: yaml.Node | None) -> Policy:
         """The whole policy; mistakes are added to ``mistakes``."""
-        found: dict[str, _Entry] = {}
-        entries = {entry.key: entry for entry in self._entries(root, "")}
+        found: dict[str, Entry] = {}
+        entries = {entry.key: entry for entry in self.entries(root, "")}
         version = entries.pop(_VERSION, None)
         if version is not None and not self._is_read(version):
             # The rest may mean something else in another version.
@@ -127,14 +96,14 @@ class _Reader:
                 found[key] = entry
             else:
                 parts = ", ".join((_VERSION, *_PARTS))
-                self._wrong(entry, f"A policy has {parts}, and nothing of this name.")
+                self.wrong(entry, f"A policy has {parts}, and nothing of this name.")
         given = {key: read(found[key]) for key, read in self._readers().items() if key in found}
         policy = Policy(**given)
         if not self.mistakes:
             self._try(policy.defaults)
         return policy
 
-    def _readers(self) -> Mapping[str, Callable[[_Entry], Any]]:
+    def _readers(self) -> Mapping[str, Callable[[Entry], Any]]:
         return {
             "zone": self._zone,
             "visibility": self._visibility,
@@ -143,109 +112,110 @@ class _Reader:
             "groups": self._groups,
             "users": self._users,
             "nodes": self._profiles,
+            "fair_shares": lambda entry: read_fair_shares(self, entry),
         }
 
-    def _is_read(self, version: _Entry) -> bool:
+    def _is_read(self, version: Entry) -> bool:
         """Whether the file has the version that is supported here; a file without one has (ADR 41)."""
         node = version.node
-        value = _value_of(node) if isinstance(node, yaml.ScalarNode) else None
+        value = value_of(node) if isinstance(node, yaml.ScalarNode) else None
         if type(value) is int and value == FILE_VERSION:
             return True
         text = f"the text {value[:80]!r}" if isinstance(value, str) else str(node.value)[:80]
         but = "" if value is None else f", not {text}"
-        self._wrong(
+        self.wrong(
             version,
             f"Policies are read in version {FILE_VERSION}{but}: write version: {FILE_VERSION}, or leave it "
             "out; a file of a later version needs the release of GPU Booking that brought it.",
         )
         return False
 
-    def _zone(self, entry: _Entry) -> str:
-        name = self._text(entry)
+    def _zone(self, entry: Entry) -> str:
+        name = self.text(entry)
         try:
             zone_of(name)
         except ValueError as error:
-            self._wrong(entry, str(error))
+            self.wrong(entry, str(error))
         return name
 
-    def _visibility(self, entry: _Entry) -> str:
-        name = self._text(entry)
+    def _visibility(self, entry: Entry) -> str:
+        name = self.text(entry)
         if name not in get_args(Visibility):
-            self._wrong(entry, f"It is one of {', '.join(get_args(Visibility))}, not {name[:80]!r}.")
+            self.wrong(entry, f"It is one of {', '.join(get_args(Visibility))}, not {name[:80]!r}.")
         return name
 
-    def _defaults(self, entry: _Entry) -> Values:
+    def _defaults(self, entry: Entry) -> Values:
         self.scopes.append((entry, ()))
         return self._values(entry)
 
-    def _values(self, entry: _Entry) -> Values:
-        return self._limits(list(self._entries(entry.node, entry.path)))
+    def _values(self, entry: Entry) -> Values:
+        return self._limits(list(self.entries(entry.node, entry.path)))
 
-    def _limits(self, entries: list[_Entry]) -> Values:
+    def _limits(self, entries: list[Entry]) -> Values:
         values = {}
         for each in entries:
             try:
                 require_known_limit(each.key)
-                values[each.key] = read_value(each.key, self._scalar(each))
+                values[each.key] = read_value(each.key, self.scalar(each))
             except ValueMistakeError as error:
-                self._wrong(each, str(error))
+                self.wrong(each, str(error))
         return values
 
-    def _pools(self, entry: _Entry, *, over: Values | None = None) -> dict[str, Values]:
+    def _pools(self, entry: Entry, *, over: Values | None = None) -> dict[str, Values]:
         found: dict[str, Values] = {}
-        for each in self._entries(entry.node, entry.path):
+        for each in self.entries(entry.node, entry.path):
             model = names.model_label(each.key)
             if model in found:
-                self._wrong(each, f"The model {model} is here twice, in two spellings.")
+                self.wrong(each, f"The model {model} is here twice, in two spellings.")
             found[model] = self._values(each)
             self.scopes.append((each, (over or {}, found[model])))
         return found
 
-    def _groups(self, entry: _Entry) -> tuple[Group, ...]:
-        return tuple(self._group(each) for each in self._entries(entry.node, entry.path))
+    def _groups(self, entry: Entry) -> tuple[Group, ...]:
+        return tuple(self._group(each) for each in self.entries(entry.node, entry.path))
 
-    def _group(self, entry: _Entry) -> Group:
-        entries = list(self._entries(entry.node, entry.path))
-        members = next((self._names(each) for each in entries if each.key == "members"), frozenset())
+    def _group(self, entry: Entry) -> Group:
+        entries = list(self.entries(entry.node, entry.path))
+        members = next((self.listed(each) for each in entries if each.key == "members"), frozenset())
         scope = self._scope(entry, [each for each in entries if each.key != "members"])
         return Group(name=entry.key, members=members, scope=scope)
 
-    def _users(self, entry: _Entry) -> dict[str, Scope]:
+    def _users(self, entry: Entry) -> dict[str, Scope]:
         return {
-            each.key: self._scope(each, list(self._entries(each.node, each.path)))
-            for each in self._entries(entry.node, entry.path)
+            each.key: self._scope(each, list(self.entries(each.node, each.path)))
+            for each in self.entries(entry.node, entry.path)
         }
 
-    def _scope(self, entry: _Entry, entries: list[_Entry]) -> Scope:
+    def _scope(self, entry: Entry, entries: list[Entry]) -> Scope:
         values = self._limits([each for each in entries if each.key != "pools"])
         self.scopes.append((entry, (values,)))
         pools = next((self._pools(each, over=values) for each in entries if each.key == "pools"), {})
         return Scope(values=values, pools=pools)
 
-    def _profiles(self, entry: _Entry) -> tuple[NodeProfile, ...]:
-        found = (self._profile(each) for each in self._entries(entry.node, entry.path))
+    def _profiles(self, entry: Entry) -> tuple[NodeProfile, ...]:
+        found = (self._profile(each) for each in self.entries(entry.node, entry.path))
         return tuple(profile for profile in found if profile is not None)
 
-    def _profile(self, entry: _Entry) -> NodeProfile | None:
-        parts = {each.key: each for each in self._entries(entry.node, entry.path)}
+    def _profile(self, entry: Entry) -> NodeProfile | None:
+        parts = {each.key: each for each in self.entries(entry.node, entry.path)}
         wanted = ("model", "gpus", "nodes", "labels")
         for key in parts.keys() - set(wanted):
-            self._wrong(parts[key], f"A node profile has {', '.join(wanted)}, and nothing of this name.")
+            self.wrong(parts[key], f"A node profile has {', '.join(wanted)}, and nothing of this name.")
         if missing := [key for key in wanted if key not in parts]:
-            self._wrong(entry, f"A node profile has {', '.join(wanted)}: {', '.join(missing)} is missing.")
+            self.wrong(entry, f"A node profile has {', '.join(wanted)}: {', '.join(missing)} is missing.")
             return None
         labels = {
-            each.key: self._text(each) for each in self._entries(parts["labels"].node, parts["labels"].path)
+            each.key: self.text(each) for each in self.entries(parts["labels"].node, parts["labels"].path)
         }
         if not labels:
-            self._wrong(
+            self.wrong(
                 parts["labels"], "Name at least one label that all nodes of the pool have, and no others."
             )
         if len(entry.key) > LONGEST_NAME:
-            self._wrong(entry, f"The name of a pool has at most {LONGEST_NAME} characters.")
-        model = self._text(parts["model"])
+            self.wrong(entry, f"The name of a pool has at most {LONGEST_NAME} characters.")
+        model = self.text(parts["model"])
         if not names.model_label(model):
-            self._wrong(parts["model"], "A model is a name, like NVIDIA-A100-SXM4-80GB.")
+            self.wrong(parts["model"], "A model is a name, like NVIDIA-A100-SXM4-80GB.")
         return NodeProfile(
             name=entry.key,
             model=names.model_label(model),
@@ -254,11 +224,11 @@ class _Reader:
             labels=labels,
         )
 
-    def _count(self, entry: _Entry, most: int) -> int:
-        value = _value_of(entry.node) if isinstance(entry.node, yaml.ScalarNode) else None
+    def _count(self, entry: Entry, most: int) -> int:
+        value = value_of(entry.node) if isinstance(entry.node, yaml.ScalarNode) else None
         if type(value) is int and 1 <= value <= most:
             return value
-        self._wrong(entry, f"This must be a whole number from 1 to {most}.")
+        self.wrong(entry, f"This must be a whole number from 1 to {most}.")
         return 0
 
     def _try(self, defaults: Values) -> None:
@@ -270,70 +240,4 @@ class _Reader:
             try:
                 Limits(**values)
             except ValueError as error:
-                self._wrong(entry, str(error))
-
-    # --- nodes ------------------------------------------------------------------------------------------
-    def _entries(self, node: yaml.Node | None, path: str) -> Iterator[_Entry]:
-        """The entries of a mapping, in order; none for an empty value."""
-        if node is None or _is_null(node):
-            return
-        if not isinstance(node, yaml.MappingNode):
-            here = _Entry("", path, node.start_mark.line + 1, node)
-            self._wrong(here, "This must be keys and values, like `cooldown: P14D`.")
-            return
-        seen = set()
-        for key, value in node.value:
-            name = str(key.value) if isinstance(key, yaml.ScalarNode) and not _is_null(key) else ""
-            entry = _Entry(name, f"{path}.{name}" if path else name, key.start_mark.line + 1, value)
-            if not name:
-                self._wrong(entry, "A key is a name.")
-            elif name in seen:
-                self._wrong(entry, "This key is here twice.")
-            else:
-                seen.add(name)
-                yield entry
-
-    def _text(self, entry: _Entry) -> str:
-        if isinstance(entry.node, yaml.ScalarNode):
-            return str(entry.node.value)
-        self._wrong(entry, "This must be one value.")
-        return ""
-
-    def _names(self, entry: _Entry) -> frozenset[str]:
-        if not isinstance(entry.node, yaml.SequenceNode):
-            self._wrong(entry, "This must be a list of user ids, like `[alice, bob]`.")
-            return frozenset()
-        wrong = [
-            each
-            for each in entry.node.value
-            if not isinstance(each, yaml.ScalarNode) or not each.value or _is_null(each)
-        ]
-        for each in wrong:
-            self._wrong(_Entry("", entry.path, each.start_mark.line + 1, each), "A member is a user id.")
-        return frozenset(str(each.value) for each in entry.node.value if each not in wrong)
-
-    def _scalar(self, entry: _Entry) -> Any:
-        node = entry.node
-        if not isinstance(node, yaml.ScalarNode):
-            raise ValueMistakeError("This must be one value.")
-        return _value_of(node)
-
-    def _wrong(self, entry: _Entry, message: str) -> None:
-        self.mistakes.append(Mistake(entry.line, entry.path, message))
-
-
-def _is_null(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null")
-
-
-def _value_of(node: yaml.ScalarNode) -> Any:
-    """The value of a plain scalar: a decimal number, true or false, None, else the unchanged text."""
-    text = str(node.value)
-    if node.style is not None:
-        return text
-    if _is_null(node):
-        return None
-    if text in {"true", "false"}:
-        return text == "true"
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= len(str(LONGEST)) else text
+                self.wrong(entry, str(error))

@@ -9,6 +9,7 @@ from booking.reclaimer.executor import Executor
 from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.snapshot import Snapshot
 from cluster.kube.interface import Kube
+from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
 
@@ -36,6 +37,10 @@ class ReclaimerContext:
     """A pod, by its uid, as the cache has it at the moment of the call; sends no request."""
     awaited: Callable[[str], bool]
     """Whether a booking of the owner would cover a running pod, by its uid, on another node."""
+    turn_problem: Callable[[Pod, Hold, Snapshot], str | None]
+    """Why fair shares do not allow that devices of others are kept for a pod any more; None if they do."""
+    taken: Callable[[Pod], None]
+    """A pod was evicted for the share of another user."""
     may_act: Callable[[], bool]
     """Whether this process leads and its cache can be trusted, at the moment of the call."""
 

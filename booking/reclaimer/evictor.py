@@ -11,9 +11,10 @@ from cluster.objects.pods import Pod
 DECIDED_WITHIN: Final = 2.0
 """Seconds after the last complete check within which a pod may be evicted."""
 
-Reason = Literal["evicted", "ended", "refused"]
-"""``evicted``: a booked pod needs its devices. ``ended``: the booking that covered it is over. ``refused``: a
-kubelet has rejected it, and it has failed for good."""
+Reason = Literal["evicted", "share", "ended", "refused"]
+"""``evicted``: a booked pod needs its devices. ``share``: its owner has more than a fair share, and another
+user less. ``ended``: the booking that covered it is over. ``refused``: a kubelet has rejected it, and it has
+failed for good."""
 
 Back = Literal["without-gpu", "as-it-was", "never"]
 """How a bare pod comes back: without a GPU; with its request for GPUs, waiting for one; not at all."""
@@ -76,7 +77,7 @@ def nothing() -> None:
 class Evictor(Protocol):
     """Evicts pods, and brings bare ones back."""
 
-    def prepare(self, pod: Pod, *, back: Back) -> None:
+    def prepare(self, pod: Pod, *, back: Back, reason: Reason = "evicted") -> None:
         """Start the reads and the dry run for a pod that is likely to be evicted in this pass.
 
         In the background: the caller can write the hold meanwhile. Nothing is written; the only effect is a

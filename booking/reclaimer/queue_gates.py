@@ -49,12 +49,20 @@ class QueueGates:
         self._unknown_since: float | None = None
         """Since when it is unknown what is free."""
 
-    def reconcile(self, snapshot: Snapshot) -> None:
-        """One step; what fails is tried again."""
+    def reconcile(self, snapshot: Snapshot, *, without_a_turn: Iterable[Pod] = ()) -> None:
+        """One step; what fails is tried again.
+
+        Args:
+            snapshot: this instant. Where it gives turns, only pods that need none are ungated here.
+            without_a_turn: those that no turn can serve.
+        """
         self._unknown_since = None
         queued = [pod for pod in snapshot.annotated.values() if is_queued(pod)]
         if not queued:
             self._forget()
+        elif snapshot.gives_turns:
+            booked = [pod for pod in queued if pod.metadata.uid in snapshot.cover]
+            self._ungate(ungate_all([*booked, *without_a_turn], self._order))
         elif not self._is_on:
             self._ungate(ungate_all(queued, self._order))
         else:

@@ -14,6 +14,7 @@ from booking.eviction.holder_cache import HolderCache
 from booking.eviction.snapshot import VictimPolicy
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
+from booking.policy.fair_shares import FairShares
 from booking.reclaimer.api_failures import ApiFailures
 from booking.reclaimer.context import ReclaimerContext, WriteEvent
 from booking.reclaimer.ending.booking_ends import Ending, about_to_end, is_mirror_fresh, to_end
@@ -24,6 +25,8 @@ from booking.reclaimer.ending.maia_requests import MaiaRequests, requested_to_en
 from booking.reclaimer.evictions.comeback import has_our_finalizer, is_marked_for_disruption
 from booking.reclaimer.evictor import Evictor
 from booking.reclaimer.executor import Executor, in_turn
+from booking.reclaimer.fair_shares.record import RecordStore
+from booking.reclaimer.fair_shares.turns import Turns
 from booking.reclaimer.holds.hold_controller import HoldController
 from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.planning.node_candidates import PlanningInputs
@@ -48,6 +51,7 @@ _UNREACHABLE: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernete
 """Keys of the taints with which Kubernetes marks nodes whose kubelet is unresponsive."""
 EVERY: Final = 0.5
 """Seconds between two passes when nothing changes."""
+NO_SHARES: Final = FairShares(mode="off")
 WRITES_FOR: Final = 0.25
 """Seconds in which one pass writes holds. To act on them takes a few times as long, and pods that have left
 by then come back in the next pass: they must not wait until hundreds of others have been evicted."""
@@ -86,10 +90,12 @@ class Reclaimer:
         executor: Executor = in_turn,
         order: Order = by_priority_and_age,
         victims: VictimPolicy = LEAST_LOST_WORK,
+        fair_shares: Callable[[], FairShares] = lambda: NO_SHARES,
     ) -> None:
         """Args: write_event: writes an Event on a pod; executor: runs requests concurrently.
 
-        ``order`` is that of the pods that wait for what is free; ``victims`` tells who may be evicted.
+        ``order`` is that of the pods that wait for what is free; ``victims`` tells who may be evicted;
+        ``fair_shares``: how GPUs without a booking are divided.
         """
         self._kube = kube
         self._clock = clock
@@ -98,24 +104,13 @@ class Reclaimer:
         self._evictor = evictor
         self._metrics = metrics
         self._terms, self._victims = terms, victims
+        self._fair_shares = fair_shares
+        self._turns = Turns(clock, fair_shares, RecordStore(kube, terms.namespace))
         self._holder_cache = HolderCache()
         self._booking_plans = BookingPlans(cache)
         self._read = -READ_EVERY
         self._failures = ApiFailures(metrics)
-        context = ReclaimerContext(
-            kube=kube,
-            clock=clock,
-            evictor=evictor,
-            write_event=write_event,
-            metrics=metrics,
-            failures=self._failures,
-            executor=executor,
-            read_bookings=self._read_bookings,
-            instant=self._snapshot,
-            seen=cache.pods.get,
-            awaited=lambda uid: any(uid == pod for pod, _ in cache.barred(clock.now())),
-            may_act=guards.permit,
-        )
+        context = self._context(write_event, executor)
         self._holding = HoldController(context, terms)
         self._ending = Ending(context, terms)
         self._maia_requests = MaiaRequests(context, terms)
@@ -130,6 +125,25 @@ class Reclaimer:
         self._triggered_at: float | None = None
         """Since when there has been a change that no pass has seen."""
         cache.on_change(self.trigger)
+
+    def _context(self, write_event: WriteEvent, executor: Executor) -> ReclaimerContext:
+        """What the state machines share."""
+        return ReclaimerContext(
+            kube=self._kube,
+            clock=self._clock,
+            evictor=self._evictor,
+            write_event=write_event,
+            metrics=self._metrics,
+            failures=self._failures,
+            executor=executor,
+            read_bookings=self._read_bookings,
+            instant=self._snapshot,
+            seen=self._cache.pods.get,
+            turn_problem=lambda pod, hold, now: self._turns.problem(pod, hold, now, self._holder_cache),
+            taken=self._turns.note_taken,
+            awaited=lambda uid: any(uid == pod for pod, _ in self._cache.barred(self._clock.now())),
+            may_act=self._guards.permit,
+        )
 
     def run(self, stop: threading.Event) -> None:
         """Reconcile until ``stop`` is set."""
@@ -169,6 +183,7 @@ class Reclaimer:
                 self._gates.reconcile_unknown(annotated)
             else:
                 self._gates.stop_leading()
+            self._turns.forget()
             return
         started = self._clock.monotonic()
         needed, self._triggered_at = started if self._triggered_at is None else self._triggered_at, None
@@ -182,7 +197,8 @@ class Reclaimer:
             snapshot = self._moved(snapshot)
             self._holding.reconcile(snapshot)
             self._plan(snapshot, since=needed)
-        self._gates.reconcile(snapshot)
+            self._give_turns(since=needed)
+        self._gates.reconcile(snapshot, without_a_turn=self._turns.without_a_turn())
         self._report_stripped(snapshot)
         # Last: an annotation changes the pod's resourceVersion, and the writes before it carry the one that
         # was seen.
@@ -208,8 +224,37 @@ class Reclaimer:
         self._led, self._blocked = leads, unready_reason
         return leads and unready_reason is None
 
+    @property
+    def _gives_turns(self) -> bool:
+        return self._fair_shares().effective(maia=self._terms.maia) != "off"
+
+    def _give_turns(self, *, since: float) -> None:
+        """Free devices to waiting pods without a booking, in the order of fair shares."""
+        if not self._gives_turns:
+            self._turns.forget()
+            return
+        if self._holding.shows_dropped_hold:
+            return
+        try:
+            self._turns.remember()
+        except ApiError as error:
+            self._failures.note("record of fair shares", "", error)
+        if not self._turns.is_informed:
+            return
+        snapshot = self._snapshot()
+        plans = self._turns.plans(snapshot, self._inputs(snapshot), self._holder_cache)
+        self._are_written(plans, since=since)
+        self._holding.begin(snapshot)
+
     def _snapshot(self) -> Snapshot:
-        now = take(self._cache, self._clock, self._terms, self._booking_plans, policy=self._victims)
+        now = take(
+            self._cache,
+            self._clock,
+            self._terms,
+            self._booking_plans,
+            policy=self._victims,
+            gives_turns=self._gives_turns,
+        )
         return self._holding.completed(now)
 
     def _read_bookings(self) -> None:

@@ -9,6 +9,8 @@ from typing import Final
 from booking.eviction.snapshot import VictimPolicy
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
+from booking.fair_shares.pools import turns_in
+from booking.reclaimer.need import Need, need_of
 from cluster import names
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
 from cluster.decide.ledger.holdings import PodHoldings
@@ -68,6 +70,8 @@ class Snapshot:
     extender_age: float | None = None
     """Seconds since the extender that leads renewed its Lease, without end if it has released it; None if
     there is no such Lease."""
+    gives_turns: bool = False
+    """Whether pods without a booking get free devices in their turn, by a hold."""
     hold_verdicts: Mapping[str, str] = field(default_factory=dict)
     """Uid of a pod with a hold -> the code that the extender gave it (``hold_verdicts``)."""
 
@@ -77,6 +81,31 @@ class Snapshot:
         return (
             next((c for c in snapshot[0].holdings if c.uid == pod.metadata.uid), None) if snapshot else None
         )
+
+    @cached_property
+    def needs(self) -> Mapping[str, Need]:
+        """Pod uid -> what it needs devices for; pods that may not have any kept are left out."""
+        found = {uid: need_of(booking) for uid, booking in self.cover.items()}
+        for uid in self.turns.keys() - found.keys():
+            if need := self._need_of_turn(self.turns[uid]):
+                found[uid] = need
+        return found
+
+    @cached_property
+    def turns(self) -> Mapping[str, Hold]:
+        """Pod uid -> its hold, of those that no booking has given it."""
+        if not self.gives_turns:
+            return {}
+        return turns_in(self)
+
+    def _need_of_turn(self, hold: Hold) -> Need | None:
+        """The need of a pod whose turn it is, by its devices; None where the node does not know them."""
+        known = self.node_snapshots.views.get(hold.node)
+        for resource, models in known.all_by_model.items() if known and hold.devices else ():
+            for model, devices in models.items():
+                if any(device.uuid == hold.devices[0] for device in devices):
+                    return Need(model=model, resource=resource)
+        return None
 
     @cached_property
     def victims(self) -> frozenset[str]:
@@ -115,6 +144,7 @@ def take(
     booking_plans: BookingPlans | None = None,
     *,
     policy: VictimPolicy = LEAST_LOST_WORK,
+    gives_turns: bool = False,
 ) -> Snapshot:
     """The cluster at this instant; parts that have not changed since the last snapshot are reused."""
     now = clock.now()
@@ -138,6 +168,7 @@ def take(
             state=encode_versions(cache.reached),
             terms=terms,
             policy=policy,
+            gives_turns=gives_turns,
             mirror_age=cache.renewals.age(names.MIRROR_LEASE, monotonic=clock.monotonic()),
             since_watch_stale=cache.renewals.since_watch_stale(monotonic=clock.monotonic()),
             scheduler_age=cache.renewals.age(names.SCHEDULER_LEASE, monotonic=clock.monotonic()),

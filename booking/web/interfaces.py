@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from booking.cluster_status import ModelNow, Now, Why
+from booking.cluster_status import ModelNow, Now, Queue, Why
 from booking.evaluation.alternatives import Alternative
 from booking.evaluation.evaluate import Decision
 from booking.eviction_settings import EvictionSettings
@@ -286,6 +286,10 @@ class Live(Protocol):
 
     def why(self, who: Principal, namespace: str, name: str) -> Why:
         """Why a pod waits, or holds what it holds."""
+        ...
+
+    def queue(self, who: Principal, model: str | None = None) -> Queue:
+        """Who waits for GPUs without a booking, in the order of their turns."""
         ...
 
     def quota_warnings(self, user: str, namespace: str | None, count: int, model: str) -> Sequence[str]:

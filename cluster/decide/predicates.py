@@ -30,6 +30,7 @@ AGENT: Final[Mapping[AgentState, Reason]] = {
 KUBELET_CHOOSES: Final = reasons.KUBELET_CHOOSES.reason()
 TOO_MANY: Final = reasons.TOO_MANY.reason()
 ON_HOLD: Final = reasons.ON_HOLD.reason()
+WAITS_ITS_TURN: Final = reasons.WAITS_ITS_TURN.reason()
 NOMINATED: Final = reasons.NOMINATED.reason()
 BOOKED_BY_OTHERS: Final = reasons.BOOKED_BY_OTHERS.reason()
 UNACCOUNTED: Final = reasons.UNACCOUNTED.reason()

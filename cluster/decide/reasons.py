@@ -223,9 +223,15 @@ SHARE_IN_USE: Final = Cause(
 )
 ON_HOLD: Final = Cause(
     "held-for-booked-pod",
-    "GPUs of this node are kept for a booked pod",
-    "node(s) had their GPUs reserved for a booked pod",
-    "the booked pod is bound, and others become free",
+    "GPUs of this node are kept for another pod",
+    "node(s) had their GPUs reserved for another pod",
+    "that pod is bound, and others become free",
+)
+WAITS_ITS_TURN: Final = Cause(
+    "waits-its-turn",
+    "free GPUs go to waiting pods in the order of fair shares, and it is not this pod's turn",
+    "node(s) had no GPUs for this pod before its turn in the order of fair shares",
+    "nothing is needed: GPUs are kept for it when its turn comes; `kubectl gpu queue` shows the order",
 )
 NOMINATED: Final = Cause(
     "nominated",
@@ -280,6 +286,7 @@ ALL: Final = (
     NO_SLOTS,
     SHARE_IN_USE,
     ON_HOLD,
+    WAITS_ITS_TURN,
     NOMINATED,
     UNACCOUNTED,
     BOOKED_BY_OTHERS,

@@ -73,6 +73,10 @@ class GpuRequest:
         shares = self.share.kind if self.share else None
         return (*self.demand.items(), self.selector, self.priority, self.tolerates_cordon, shares)
 
+    def competes_with(self, other: "GpuRequest") -> bool:
+        """Whether one device could serve either of the two."""
+        return not self.demand.keys().isdisjoint(other.demand) and self.selector.may_overlap(other.selector)
+
 
 def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
     """The pod's request.

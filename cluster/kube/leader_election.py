@@ -9,7 +9,7 @@ All writes are merge patches with the resourceVersion that was read, so only one
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -62,6 +62,7 @@ class LeaderElector:
         namespace: str = names.NAMESPACE,
         instance: str | None = None,
         unfit: Callable[[], str | None] = lambda: None,
+        annotations: Callable[[], Mapping[str, str | None]] = dict,
         timing: LeaderElectionTiming | None = None,
     ) -> None:
         """Nothing is written yet.
@@ -76,6 +77,7 @@ class LeaderElector:
                 A holder of it from before our start is dead, so we do not wait until its Lease expires.
             unfit: returns why this process must not act although another could, such as a wrong clock: then
                 it leaves the Lease to others. None if it may lead.
+            annotations: what we write on the Lease with each renewal; None removes one.
             timing: the defaults are those of Kubernetes' own components.
         """
         self._kube = kube
@@ -85,6 +87,7 @@ class LeaderElector:
         self._namespace = namespace
         self._instance = instance
         self._unfit = unfit
+        self._annotations = annotations
         self._timing = timing or LeaderElectionTiming()
         self._lock = threading.Lock()
         self._renewed: float | None = None
@@ -209,7 +212,9 @@ class LeaderElector:
 
     def _create(self) -> None:
         self._renewed = None
-        body = {"metadata": {"name": self._name}, "spec": self._acquired(0)}
+        given = {key: text for key, text in self._annotations().items() if text is not None}
+        annotations = {"annotations": given} if given else {}
+        body = {"metadata": {"name": self._name, **annotations}, "spec": self._acquired(0)}
         sent = self._clock.monotonic()
         self._held(self._kube.create(LEASES, body, namespace=self._namespace), sent)
 
@@ -225,7 +230,9 @@ class LeaderElector:
         }
 
     def _write(self, sent: float, version: str, spec: dict[str, Any]) -> None:
-        body = {"metadata": {"resourceVersion": version}, "spec": spec}
+        given = self._annotations()
+        annotations = {"annotations": dict(given)} if given else {}
+        body = {"metadata": {"resourceVersion": version, **annotations}, "spec": spec}
         self._held(self._kube.patch(LEASES, self._name, body, namespace=self._namespace), sent)
 
     def _held(self, lease: Lease, sent: float) -> None:

@@ -60,6 +60,17 @@ class DeviceSelector:
             return False
         return device.uuid not in self.not_uuids and device.parent not in self.not_uuids
 
+    def may_overlap(self, other: "DeviceSelector") -> bool:
+        """Whether some device could be accepted by both; by what they say, whatever devices exist."""
+        for one, two in ((self, other), (other, self)):
+            if one.models and two.models and one.models.isdisjoint(two.models):
+                return False
+            if one.models and one.models <= two.not_models:
+                return False
+            if one.uuids and one.uuids <= two.not_uuids:
+                return False
+        return True
+
     @property
     def of_model(self) -> str:
         """Its models, as part of a message: ``of model A or B``; equal selectors give equal text."""

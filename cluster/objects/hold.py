@@ -1,4 +1,6 @@
-"""A hold: devices of one node that are kept for a booked pod while their holders leave.
+"""A hold: devices of one node that are kept for a waiting pod, perhaps while their holders leave.
+
+It is a booked pod, or one whose turn it is among those without a booking.
 
 While it is written on the pod (``names.HOLD``), the pod is bound to these devices or not at all, and no other
 pod gets them. JSON: ``{"node": "node-a", "devices": ["GPU-..."], "victims": ["<uid>"], "at": "...Z",
@@ -7,6 +9,7 @@ pod gets them. JSON: ``{"node": "node-a", "devices": ["GPU-..."], "victims": ["<
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
@@ -28,6 +31,8 @@ class Hold(Versioned, frozen=True, kw_only=True):
     """UUIDs: exactly as many as the pod needs; some may be free already when the hold is written."""
     victims: tuple[str, ...] = ()
     """Uids of the pods that must leave."""
+    need: Literal["booking", "share"] = "booking"
+    """What gives the pod a right to them."""
     at: datetime | None = None
     """When it was written."""
     state: str | None = None

@@ -19,6 +19,8 @@ class Replaced(Versioned, frozen=True, kw_only=True):
     priority_class_name: str | None = None
     limits: dict[str, dict[str, str]] | None = None
     """Container -> the limits in whose place it has shares; None where all limits are the user's own."""
+    priority: int | None = None
+    """The value of that class, or of the cluster's default class: it orders its user's waiting pods."""
 
 
 def encode_replaced(replaced: Replaced) -> str:

@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry
 from booking.admission.metrics import Metrics
 from booking.admission.patch import Operation
 from booking.controller import FOLLOWED, Base, admission, reclaim
+from booking.fair_shares_file import DEFAULT, PERIOD, FairSharesFile
+from booking.policy.fair_shares import FairShares
 from booking.reclaimer.executor import in_turn
 from booking.reclaimer.reclaimer import EVERY, Reclaimer
 from booking.settings import ControllerSettings
@@ -60,6 +62,7 @@ class Controller(Part):
 
     def __init__(self, world: Surroundings, name: str, **settings: Any) -> None:
         super().__init__(world, name)
+        self._shares: FairShares = settings.pop("fair_shares", DEFAULT)
         self._settings = settings
         self._numbers = itertools.count(1)
         self.user = ControllerSettings().service_account
@@ -67,6 +70,7 @@ class Controller(Part):
     def build(self) -> None:
         """As ``booking.controller.build`` does, with one thread for all."""
         settings = ControllerSettings(instance=f"{self.name}-{self.lives}", **self._settings)
+        self._fair_shares = FairSharesFile(settings.policy_file, self.clock, self._shares)
         threads, registry = Threads(), CollectorRegistry()
         cache = ClusterCache(self.clock)
         cache.keep_scheduling_objects()
@@ -83,6 +87,7 @@ class Controller(Part):
             unready_reason=lambda: following.unready_reason() or wrong_clock(),
             executor=in_turn,
             random=Middle(),
+            fair_shares=self._fair_shares,
             **for_one_thread,
         )
         self.admit = admission(base, Metrics(registry))
@@ -96,6 +101,7 @@ class Controller(Part):
         self.every(2.2, self._elect, is_sign_of_life=True)
         self.every(EVERY, self._reconcile, first=EVERY)
         self.every(1.0, self._events.flush, first=1.0)
+        self.every(PERIOD, self._fair_shares.reconcile, first=PERIOD)
 
     def on_events(self) -> None:
         """A triggered reclaimer reconciles at once, but for a moment after a refusal."""

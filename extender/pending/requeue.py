@@ -119,7 +119,7 @@ class Requeue:
         self._situation: _Situation | None = None
         self._checked_at = float("-inf")
         self._booked_by_others: set[str] = set()
-        """Uids of pods that would fit if their GPUs were not guaranteed to others."""
+        """Uids of pods that would fit if their GPUs were not guaranteed to others, or it were their turn."""
         self._plan_checked_at = clock.monotonic()
         self._log = structlog.get_logger(__name__)
 
@@ -246,7 +246,11 @@ class Requeue:
         return missed
 
     def _place(self, rejection: Rejection, request: GpuRequest, nodes: frozenset[str]) -> str | None:
-        """One of the nodes on which the pod fits; None if it fits on none."""
+        """One of the nodes on which the pod fits; None if it fits on none, or it is not its turn."""
+        if self._state.waits_its_turn(rejection.pod, request):
+            # It would be refused again at once, however often the scheduler tried.
+            self._booked_by_others.add(rejection.uid)
+            return None
         free = self._free(request, nodes)
         if not free:
             return None

@@ -40,6 +40,7 @@ from extender.state.equivalence_cache import EquivalenceCache
 from extender.state.hold_verdicts import HoldVerdicts
 from extender.state.node_sets import NodeSets
 from extender.state.soft_reservations import SECONDS, Holdings, SoftReservations
+from extender.state.turns import Turns
 from extender.state.verb_priority import VerbPriority
 
 __all__ = ["ClusterState", "NodeSnapshot", "Readiness", "Rejection"]
@@ -132,6 +133,7 @@ class ClusterState(ClusterCache):
         """What was last said of pods with a hold."""
         self.bind_queue = BindQueue(clock)
         """Binds that wait for the kubelet of their node."""
+        self._turns = Turns(self.renewals, clock.monotonic)
         self._seen: OrderedDict[str, Pod] = OrderedDict()
         self._unanswered: dict[str, float] = {}
         """Uid -> since when a kubelet's answer is expected: the decision, or when the pod was seen bound."""
@@ -183,6 +185,11 @@ class ClusterState(ClusterCache):
             if node == decided or permanent.allows_permanent(node, request.takes, request.models)
             else BOOKED_BY_OTHERS
         )
+
+    def waits_its_turn(self, pod: Pod, request: GpuRequest) -> bool:
+        """Whether the pod has no booking, and others without one wait in line for what it would take."""
+        with self.locked():
+            return self._turns.must_wait(request) and self.cover_of(pod, self.clock.now()) is None
 
     def fitting(self, request: GpuRequest, nodes: Collection[str]) -> list[str]:
         """The nodes, among these, on which a pod fits now, other bookings aside."""
@@ -345,6 +352,7 @@ class ClusterState(ClusterCache):
         return gpu_pod(pod)
 
     def _note_pod(self, uid: str, before: Pod | None, pod: Pod | None) -> None:
+        self._turns.note(uid, pod)
         if pod is None:
             self._answered(uid, before.spec.node_name if before else None)
             self.drop_remembered(uid)

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from cluster.decide.predicates import BOOKED_BY_OTHERS, HELD_NOT_FREE, RESERVED, elsewhere
+from cluster.decide.predicates import BOOKED_BY_OTHERS, HELD_NOT_FREE, RESERVED, WAITS_ITS_TURN, elsewhere
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
 from cluster.objects.hold import Hold
@@ -46,6 +46,9 @@ class Filter:
         soft_reserved: frozenset[str] = frozenset()
         if request.hold:
             answer = self._with_hold(pod, request, request.hold, names)
+        elif self._state.waits_its_turn(pod, request):
+            self._state.hold_verdicts.drop(request.uid)
+            answer = uncached_answer(dict.fromkeys(names, WAITS_ITS_TURN))
         else:
             self._state.hold_verdicts.drop(request.uid)
             answer, soft_reserved = self._sorted(pod, request, names)

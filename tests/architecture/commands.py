@@ -16,6 +16,7 @@ DOCUMENTS: Final = (
     "docs/autoscalers.md",
     "docs/beside-nvidia.md",
     "docs/reclaiming.md",
+    "docs/fair-shares.md",
     "docs/rules.md",
     "docs/sharing.md",
     "docs/cli.md",

@@ -154,6 +154,11 @@ CLIMBS = (
     ("cluster/decide/request.py", "cluster.decide.explain", "Inside cluster.decide,"),
     ("cluster/decide/ledger/holdings.py", "cluster.decide.ledger.view", "Inside cluster.decide.ledger"),
     (
+        "cluster/decide/fairshare/order.py",
+        "cluster.decide.fairshare.legality",
+        "Inside cluster.decide.fairshare",
+    ),
+    (
         "cluster/decide/scheduler_filters/node_ports.py",
         "cluster.decide.scheduler_filters.pod_topology_spread",
         "Inside cluster.decide.scheduler_filters",

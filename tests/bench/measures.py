@@ -24,6 +24,7 @@ from tests.bench import (
     bench_recovery,
     bench_rejected,
     bench_schedule,
+    bench_shares,
     bench_takeover,
     bench_waiting,
     bench_writers,
@@ -38,6 +39,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_rejected.MEASURE,
     bench_decisions.MEASURE,
     bench_plan.MEASURE,
+    bench_shares.MEASURE,
     bench_page.MEASURE,
     bench_calendar.MEASURE,
     bench_command_line.MEASURE,
@@ -61,6 +63,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
 )
 NEWER_THAN_THE_RESULTS: Final = frozenset(
     {
+        *(kind.name for kind in bench_shares.MEASURE.kinds),
         *("command-line-bookings", "command-line-status", "command-line-help", "demo-first", "demo-again"),
         *("preferred-share-p50", "prestart-share-p50"),
     }

@@ -26,6 +26,7 @@ Reason = Literal["evicted", "ended", "refused"]
 REASONS: Final[Mapping[str | None, Reason]] = {
     EVICTION_API: "evicted",
     names.EVICTED_FOR_BOOKING: "evicted",
+    names.EVICTED_FOR_SHARE: "evicted",
     names.BOOKING_ENDED: "ended",
     names.REJECTED_BY_KUBELET: "refused",
 }

@@ -6,19 +6,18 @@ pod is evicted: a hold must name it and a device of it.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import chain, combinations
 from typing import Final
 
-from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, first_created, is_live
 from tests.laws.changes import Change
 from tests.laws.cover import cover
 from tests.laws.departures import departure, is_ordered
-from tests.laws.devices import Floor, floor_of, held, hold_on, holds, needed, selected
+from tests.laws.devices import Floor, advertised_devices, floor_of, held, hold_on, holds, needed, selected
 from tests.laws.groups import user_of
 from tests.laws.places import Places, for_nothing, takes_room
 from tests.laws.state import State
@@ -36,10 +35,11 @@ def unjust_hold(change: Change, state: State, now: datetime) -> Iterator[str]:
     if after is None or hold is None or (before is not None and hold_on(before) == hold):
         return
     booking = cover(state, now, {user_of(after)}).get(after.metadata.uid)
-    if booking is None:
+    model = booking.spec.model if booking else _model_of(hold, state)
+    if booking is None and hold.need == "booking":
         yield f"Devices are kept for {after.key}, which no booking covers."
         return
-    case = _Case(after, hold, booking, state, now)
+    case = _Case(after, hold, model, state, now, is_booked=booking is not None)
     for wrong in (*case.of_devices(), *case.of_victims(), *case.of_places()):
         yield f"The hold of {after.key} on {hold.node}: {wrong}."
 
@@ -60,27 +60,37 @@ def evicted_without_hold(change: Change, state: State, _now: datetime) -> Iterat
     yield f"{leaves.pod.key} is evicted, though no hold names it and a device of it, or needs its room."
 
 
+def _model_of(hold: Hold, state: State) -> str:
+    """The model of the devices that are kept in a turn, which are all of one."""
+    node = state.nodes.get(hold.node)
+    devices = advertised_devices(node) if node else ()
+    return next((device.model for device in devices if device.uuid in hold.devices), "")
+
+
 @dataclass(frozen=True)
 class _Case:
     """One hold in the state in which it was decided."""
 
     pod: Pod
     hold: Hold
-    booking: Booking
+    model: str
     state: State
     now: datetime
+    is_booked: bool
 
     @cached_property
     def floor(self) -> Floor:
-        return floor_of(self.state)
+        """Without what is kept for turns where a booked pod is served: bookings are above shares."""
+        floor = floor_of(self.state)
+        if not self.is_booked:
+            return floor
+        turns = {uid for uid, hold in holds(self.state).items() if hold.need != "booking"}
+        kept = {uuid: uids - turns for uuid, uids in floor.kept.items()}
+        return replace(floor, kept={uuid: uids for uuid, uids in kept.items() if uids})
 
     @property
     def need(self) -> int:
         return self._needed(self.pod)
-
-    @property
-    def model(self) -> str:
-        return self.booking.spec.model
 
     @cached_property
     def holders(self) -> frozenset[str]:

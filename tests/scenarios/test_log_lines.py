@@ -65,9 +65,7 @@ def test_every_decision_is_one_line_and_no_line_is_written_twice(new_world: Worl
     played = Played(new_world)
     real = [line for line in played.lines_of("pod admitted") if not line["dry_run"]]
     assert Counter(line["pod"] for line in real) == played.admitted
-    assert (
-        Counter(line["pod"] for line in played.lines_of("devices are kept for a booked pod")) == played.kept
-    )
+    assert Counter(line["pod"] for line in played.lines_of("devices are kept for a pod")) == played.kept
     assert sorted(line["uid"] for line in played.lines_of("a pod is terminating")) == sorted(played.left)
     made = [line for line in played.lines_of("mirrored a booking") if line["verb"] == "create"]
     assert sorted(line["booking"] for line in made) == sorted(played.bookings)

@@ -64,6 +64,7 @@ COMEBACK_BY_ANNOTATION: Final[Mapping[str, Back]] = {
 """The values of ``names.ON_EVICT``."""
 CONDITIONS: Final[Mapping[Reason, str]] = {
     "evicted": names.EVICTED_FOR_BOOKING,
+    "share": names.EVICTED_FOR_SHARE,
     "ended": names.BOOKING_ENDED,
     "refused": names.REJECTED_BY_KUBELET,
 }
@@ -176,7 +177,7 @@ def is_owned(pod: Pod) -> bool:
     return pod.metadata.controller is not None
 
 
-def on_eviction(pod: Pod, *, is_awaited: bool = False) -> Back:
+def on_eviction(pod: Pod, *, is_awaited: bool = False, for_share: bool = False) -> Back:
     """How a pod comes back when it is evicted: as it requests; an unreadable request counts as none.
 
     One with a controller comes back, if at all, as a controller would create it: with its request for GPUs.
@@ -184,9 +185,17 @@ def on_eviction(pod: Pod, *, is_awaited: bool = False) -> Back:
     Args:
         pod: the pod to evict.
         is_awaited: whether a booking would cover it on another node, where it then certainly gets its GPU.
+        for_share: whether it leaves for a pod without a booking: then it waits for its next turn, unless it
+            is a notebook, which somebody sits before.
     """
     requested = COMEBACK_BY_ANNOTATION.get((pod.metadata.annotation(names.ON_EVICT) or "").strip())
-    return requested or ("as-it-was" if is_awaited or is_owned(pod) else "without-gpu")
+    waits = is_awaited or is_owned(pod) or (for_share and not is_notebook(pod))
+    return requested or ("as-it-was" if waits else "without-gpu")
+
+
+def is_notebook(pod: Pod) -> bool:
+    """Whether a JupyterHub has created it for a user."""
+    return names.HUB_USER in (pod.metadata.labels or {})
 
 
 def how(meta: Meta) -> Back:

@@ -30,6 +30,7 @@ from booking.reclaimer.evictor import (
     EvictionCause,
     NoComebackError,
     ProtectedError,
+    Reason,
     TooLateError,
     always,
     nothing,
@@ -112,13 +113,13 @@ class PodEvictor:
         following.add("failed pods", failed)
 
     # --- eviction --------------------------------------------------------------------------------------
-    def prepare(self, pod: Pod, *, back: Back) -> None:
+    def prepare(self, pod: Pod, *, back: Back, reason: Reason = "evicted") -> None:
         """Find out in the background what its eviction will need; see ``Evictor``."""
         uid = pod.metadata.uid
         is_left = uid in self._returning.taken or is_terminating(pod) or back == "never"
         if is_left or self._is_left_to_controller(pod) or self.seen.template(uid) is not None:
             return
-        self._dry_runs.begin(pod, back=back, reason="evicted")
+        self._dry_runs.begin(pod, back=back, reason=reason)
 
     def _is_left_to_controller(self, pod: Pod) -> bool:
         """Whether its controller replaces the pod, or may: then we must not."""
@@ -356,7 +357,7 @@ class _Eviction:
 
 def _may_be_evicted(why: EvictionCause) -> bool:
     """Whether to use the Eviction API, which respects budgets."""
-    return why.reason == "evicted" and not why.overrides_budget
+    return why.reason in {"evicted", "share"} and not why.overrides_budget
 
 
 def _require_valid(victim: Pod, is_valid: Callable[[], bool]) -> None:

@@ -57,7 +57,7 @@ def refusals_after(meta: Meta, *, has_begun: bool) -> int:
 
 def _counts(pod: WholePod, reason: Reason) -> dict[str, str]:
     """The counts of evictions and rejections, for a pod that comes back as it was."""
-    evictions = pod.metadata.count(names.EVICTIONS) + (reason == "evicted")
+    evictions = pod.metadata.count(names.EVICTIONS) + (reason in {"evicted", "share"})
     refusals = 0
     if reason == "refused":
         status = msgspec.convert(pod.status, FailedStatus)

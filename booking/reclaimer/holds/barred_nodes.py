@@ -6,11 +6,11 @@ repeatedly. The bar is an annotation; the leader measures how long it has been t
 
 from typing import Final
 
-from booking.reclaimer.planning.waiting_pod import barred
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
+from cluster.objects.barred_nodes import barred
 from cluster.objects.pods import Pod, is_live
 from cluster.process.clock import Clock
 

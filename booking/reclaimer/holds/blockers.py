@@ -64,9 +64,9 @@ class Blockers:
             self._unevictable.add(uid, blocker)
 
     def ask_again(self, snapshot: Snapshot) -> None:
-        """Ask the API server whether pods that could not be evicted may be by now, if booked pods wait."""
+        """Ask the API server again about pods that could not be evicted, if others wait for devices."""
         self._unevictable.forget_all_but(frozenset(snapshot.pods))
-        if all(snapshot.pods[uid].spec.node_name for uid in snapshot.cover):
+        if not snapshot.gives_turns and all(snapshot.pods[uid].spec.node_name for uid in snapshot.needs):
             return
         for uid in self._unevictable.due[:MOST_ASKED]:
             pod = snapshot.pods[uid]

@@ -23,7 +23,7 @@ pod that could not be evicted is left out of the plans until the API server says
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -46,6 +46,7 @@ from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.pods import Pod, is_live
+from cluster.objects.scheduling_gates import is_queued, other_gates
 
 log = structlog.get_logger(__name__)
 
@@ -105,9 +106,9 @@ class HoldController:
         self._begun: list[_Written] = []
         """Holds that were written in this pass."""
         self._needed: dict[str, float] = {}
-        """Uid of a booked pod -> since when it needs others' devices, until the first of them leaves."""
+        """Uid of a pod with a hold -> since when it needs others' devices, until the first of them leaves."""
         self._unsettled: set[str] = set()
-        """Uids of booked pods with a victim that was just found to be protected: others may be cheaper."""
+        """Uids of pods with a victim that was just found to be protected: others may be cheaper."""
         self._dropped: dict[str, Pod] = {}
         """Uid -> the pod as returned by the API server when its hold was removed."""
 
@@ -158,15 +159,16 @@ class HoldController:
         uid, hold, at = plan.pod.metadata.uid, plan.hold, self._clock.monotonic()
         self._needed.setdefault(uid, needed)
         if plan.at_once:
-            self._victim_eviction.prepare(filter(None, map(self._context.seen, hold.victims)))
-        pod = self._patch(plan.pod, {names.HOLD: encode_hold(hold)})
+            victims = filter(None, map(self._context.seen, hold.victims))
+            self._victim_eviction.prepare(victims, is_booked=hold.need == "booking")
+        pod = self._patch(plan.pod, {names.HOLD: encode_hold(hold)}, lifts_gate=plan.lifts_gate)
         if pod is None:
             return
         written = self._written[uid] = _Written(hold, pod, at)
         self._begun.append(written)
         self._context.metrics.holds.labels("written").inc()
         log.info(
-            "devices are kept for a booked pod",
+            "devices are kept for a pod",
             pod=plan.pod.key,
             hold=encode_hold(hold),
             lost_gpu_seconds=plan.lost / 1e6,
@@ -185,7 +187,7 @@ class HoldController:
         for one in begun:
             self._guarded(one.pod, partial(self._step, one.pod, snapshot, read=one.at))
         for one in begun:  # last, so that it delays no eviction
-            if one.pod.metadata.uid not in self._dropped:
+            if one.pod.metadata.uid not in self._dropped and (one.hold.victims or one.hold.need == "booking"):
                 self._context.write_event(one.pod, names.GPUS_KEPT, hold_message(one.hold))
 
     def movable(self, snapshot: Snapshot) -> list[Pod]:
@@ -194,7 +196,7 @@ class HoldController:
             pod
             for uid, hold in snapshot.holds.items()
             if hold.victims
-            and uid in snapshot.cover
+            and uid in snapshot.needs
             and uid not in self._written
             and not (pod := snapshot.pods[uid]).spec.node_name
             and is_live(pod)
@@ -207,7 +209,8 @@ class HoldController:
         return [
             pod
             for pod in self.movable(snapshot)
-            if self._blockers.of(snapshot.holds[pod.metadata.uid], snapshot)
+            if pod.metadata.uid in snapshot.cover
+            and self._blockers.of(snapshot.holds[pod.metadata.uid], snapshot)
         ]
 
     def settle(self, pod: Pod) -> bool:
@@ -272,6 +275,8 @@ class HoldController:
             self._drop(pod, "the hold cannot be read")
             return
         status = hold_status(pod, hold, snapshot)
+        if status.victims and (problem := self._context.turn_problem(pod, hold, snapshot)):
+            status = HoldStatus(problem=problem)
         timer = self._timer(pod)
         if status.problem:
             self._drop_or_wait(pod, hold, status, timer)
@@ -323,7 +328,9 @@ class HoldController:
         uid = pod.metadata.uid
         blockers, block = self._blockers.of(hold, snapshot), None
         if blockers:
-            if other := next((one for one in blockers.values() if one.budgets is None), None):
+            # Budgets are never overridden for a share.
+            lasting = (one for one in blockers.values() if one.budgets is None or hold.need != "booking")
+            if other := next(lasting, None):
                 self._drop(pod, f"a pod that would have to leave cannot be evicted now: {other.why}")
                 return
             until = self._blockers.until(pod)
@@ -337,7 +344,8 @@ class HoldController:
         except NotNowError as error:
             self._blockers.add(error.victim, error.blocker, error.budgets, snapshot)
             self._unsettled.add(uid)
-            if error.blocker.budgets is None or self._blockers.limit is None:
+            is_final = error.blocker.budgets is None or self._blockers.limit is None
+            if is_final or hold.need != "booking":
                 self._drop(pod, str(error))
             return
         if sent is None or (needed := self._needed.pop(uid, None)) is None:
@@ -360,7 +368,7 @@ class HoldController:
         if done is not None:
             self._dropped[pod.metadata.uid] = done
             self._context.metrics.holds.labels("barred").inc()
-            log.warning("a booked pod was not bound to its kept devices in time", pod=pod.key, node=hold.node)
+            log.warning("a pod was not bound to its kept devices in time", pod=pod.key, node=hold.node)
             self._context.write_event(pod, names.NODE_BARRED, _barred(pod, hold))
 
     def _is_excused(self, pod: Pod, snapshot: Snapshot, timer: _Timer) -> bool:
@@ -397,7 +405,7 @@ class HoldController:
         self._timers.pop(pod.metadata.uid, None)
         self._needed.pop(pod.metadata.uid, None)
         self._context.metrics.holds.labels("dropped").inc()
-        log.info("devices are no longer kept for a booked pod", pod=pod.key, reason=why)
+        log.info("devices are no longer kept for a pod", pod=pod.key, reason=why)
         there = f" Nothing is kept for it on node {bar} for a while." if bar else ""
         self._context.write_event(
             pod, names.HOLD_DROPPED, f"GPUs are not kept for this pod any more: {why}.{there}"
@@ -408,14 +416,16 @@ class HoldController:
         blocker = self._blockers.why(victim.metadata.uid)
         self._victim_eviction.notices.take_back(victim, blocker=blocker)
 
-    def _patch(self, pod: Pod, annotations: dict[str, str | None]) -> Pod | None:
+    def _patch(self, pod: Pod, annotations: dict[str, str | None], *, lifts_gate: bool = False) -> Pod | None:
         """Write on the pod if it is unchanged since the decision; returns its new state, else None.
 
         A bind in flight carries the resourceVersion too: one of the two loses and decides again.
         """
         meta = pod.metadata
         guards = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        body = {"metadata": {**guards, "annotations": annotations}}
+        body: dict[str, Any] = {"metadata": {**guards, "annotations": annotations}}
+        if lifts_gate and is_queued(pod):
+            body["spec"] = {"schedulingGates": [{"name": name} for name in other_gates(pod)] or None}
         try:
             return self._kube.patch(PODS, meta.name, body, namespace=meta.namespace)
         except (Conflict, NotFound):

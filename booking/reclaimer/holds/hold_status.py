@@ -1,6 +1,7 @@
 """The status of a hold at one instant: whether it is still valid, and what it waits for. Pure."""
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.ledger import NodeView
@@ -10,6 +11,9 @@ from cluster.decide.scheduler_filters import Checker, checker_for
 from cluster.objects.device_selector import device_selector_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, is_live, is_terminating
+
+NOT_COVERED: Final = "the pod is not covered by a running booking any more"
+NO_TURN: Final = "pods get no turns by fair shares any more, or its node is gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +37,23 @@ class HoldStatus:
 
 def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
     """Check the hold of a pod that is not bound, before it is acted on."""
-    if pod.metadata.uid not in snapshot.cover:
-        return HoldStatus(problem="the pod is not covered by a running booking any more")
+    need = snapshot.needs.get(pod.metadata.uid)
+    if need is None:
+        return HoldStatus(problem=NO_TURN if hold.need == "share" else NOT_COVERED)
     if problem := _node_problem(hold, snapshot):
         return HoldStatus(problem=problem, passing=problem == AGENT["stopping"])
     if problem := _room_problem(pod, hold, snapshot):
         return HoldStatus(problem=problem, crowded=_is_crowded(pod, hold, snapshot))
     view = snapshot.node_snapshots[hold.node][0]
-    spec = snapshot.cover[pod.metadata.uid].spec
-    model, healthy = spec.model, view.healthy_by_model.get(spec.resource, {}).get(spec.model, ())
-    takes = replace(device_selector_of(pod), models=frozenset({model})).takes
+    healthy = view.healthy_by_model.get(need.resource, {}).get(need.model, ())
+    takes = replace(device_selector_of(pod), models=frozenset({need.model})).takes
     if not {device.uuid for device in healthy if takes(device)}.issuperset(hold.devices):
         return HoldStatus(
             problem="a device of it is not healthy any more, or not one that the pod is to have"
         )
-    if any(view.on_hold.get(uuid, pod.metadata.uid) != pod.metadata.uid for uuid in hold.devices):
+    # Bookings are above turns: the other hold is about to be dropped.
+    mine = {pod.metadata.uid, *(snapshot.turns if need.booking else ())}
+    if any(view.on_hold.get(uuid, pod.metadata.uid) not in mine for uuid in hold.devices):
         return HoldStatus(problem="a device of it is kept for another pod")
     return _holders(pod, hold, view, snapshot)
 

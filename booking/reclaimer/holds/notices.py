@@ -23,21 +23,26 @@ _BEGINS: Final = "This pod is evicted at "
 _INSTANT: Final = len("2026-11-23T09:00:00Z")
 
 
-def message(beneficiary: Pod, until: datetime, *, protected: str | None = None) -> str:
+def message(
+    beneficiary: Pod, until: datetime, *, is_booked: bool = True, protected: str | None = None
+) -> str:
     """The notice: for whom, and the instant to the whole second, never too early.
 
     Args:
-        beneficiary: the booked pod.
+        beneficiary: the pod that gets its GPUs.
         until: when the victim must leave.
+        is_booked: whether a booking gives the beneficiary a right to them, or a fair share.
         protected: the clause that says what protects the victim until then.
     """
     whole = until.astimezone(UTC).replace(microsecond=0)
     at = whole if whole == until else whole + timedelta(seconds=1)
     needed = f"its GPUs are needed by the booked pod {beneficiary.key}"
+    if not is_booked:
+        needed = f"its GPUs are needed by the pod {beneficiary.key}, whose user has less than a fair share"
     return f"{_BEGINS}{iso(at)} or soon after: {needed}.{f' Until then {protected}.' if protected else ''}"
 
 
-def notice_until(text: str | None, beneficiary: Pod) -> datetime | None:
+def notice_until(text: str | None, beneficiary: Pod, *, is_booked: bool = True) -> datetime | None:
     """Until when a notice for this beneficiary lets its pod work; None where it is not such a notice.
 
     From it a process that restarts, or another leader, continues with the notice that was given.
@@ -46,11 +51,16 @@ def notice_until(text: str | None, beneficiary: Pod) -> datetime | None:
         until = msgspec.convert((text or "")[len(_BEGINS) :][:_INSTANT], datetime)
     except msgspec.ValidationError:
         return None
-    return until if until.tzinfo and message(beneficiary, until) == text else None
+    return until if until.tzinfo and message(beneficiary, until, is_booked=is_booked) == text else None
 
 
-def afterwards(beneficiary: Pod) -> str:
+def afterwards(beneficiary: Pod, *, is_booked: bool = True) -> str:
     """Why a pod had to leave, as its owner reads it on the pod that came back: it is still true then."""
+    if not is_booked:
+        return (
+            f"The pod {beneficiary.key}, whose user had less than a fair share of GPUs, got the GPUs of this"
+            " pod, whose owner had more."
+        )
     return f"The booked pod {beneficiary.key} needed the GPUs of this pod."
 
 

@@ -62,8 +62,10 @@ class Revalidation:
         known = read_ahead() if read_ahead else self._read_bookings()
         if not self._context.is_fresh(known):
             known = self._read_bookings()
-        status = hold_status(stored, self._hold, self._context.instant())
-        return min(read_at, known) if status.problem is None and self.is_seen() else None
+        instant = self._context.instant()
+        problem = hold_status(stored, self._hold, instant).problem
+        problem = problem or self._context.turn_problem(stored, self._hold, instant)
+        return min(read_at, known) if problem is None and self.is_seen() else None
 
     def _read_bookings(self) -> float:
         """Read the Bookings from the API server into the cache; returns when the request was sent."""

@@ -16,7 +16,14 @@ from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.evictions.comeback import on_eviction
 from booking.reclaimer.evictions.refusals import Blocker, blocker_of, is_overload, protected_by, sentence
-from booking.reclaimer.evictor import Back, EvictionCause, NoComebackError, ProtectedError, TooLateError
+from booking.reclaimer.evictor import (
+    Back,
+    EvictionCause,
+    NoComebackError,
+    ProtectedError,
+    Reason,
+    TooLateError,
+)
 from booking.reclaimer.holds.disruption_budgets import Block, ends, since
 from booking.reclaimer.holds.notice_due import Notice, is_due, notice_seconds
 from booking.reclaimer.holds.notices import Notices, afterwards, message, notice_until
@@ -62,6 +69,16 @@ class Case:
     read: float | None = None
     """When the API server returned the pod in this state, if in this very pass."""
 
+    @property
+    def is_booked(self) -> bool:
+        """Whether the devices are kept for a booked pod; else for one whose turn it is."""
+        return self.hold.need == "booking"
+
+    @property
+    def cause(self) -> Reason:
+        """Why the victims leave."""
+        return "evicted" if self.is_booked else "share"
+
 
 class VictimEviction:
     """Gives victims their notices and evicts them. Not thread-safe."""
@@ -85,11 +102,13 @@ class VictimEviction:
         self._refused = {uid: times for uid, times in self._refused.items() if uid in uids}
         self.notices.forget_all_but(uids)
 
-    def prepare(self, victims: Iterable[Pod]) -> None:
+    def prepare(self, victims: Iterable[Pod], *, is_booked: bool = True) -> None:
         """Start preparing the victims that get no notice: they are likely to be evicted in this very pass."""
         for victim in victims:
             if notice_seconds(victim, self._terms) == 0:
-                self._context.evictor.prepare(victim, back=self._back(victim))
+                back = self._back(victim, is_booked=is_booked)
+                reason: Reason = "evicted" if is_booked else "share"
+                self._context.evictor.prepare(victim, back=back, reason=reason)
 
     def reconcile(self, case: Case, victims: tuple[Pod, ...]) -> float | None:
         """Take one step for each victim; returns when the first of them was evicted, None if none was.
@@ -123,8 +142,9 @@ class VictimEviction:
             first = last.valid_at if first is None else first
         return first
 
-    def _back(self, victim: Pod) -> Back:
-        return on_eviction(victim, is_awaited=self._context.awaited(victim.metadata.uid))
+    def _back(self, victim: Pod, *, is_booked: bool) -> Back:
+        is_awaited = self._context.awaited(victim.metadata.uid)
+        return on_eviction(victim, is_awaited=is_awaited, for_share=not is_booked)
 
     def _ask(self, case: Case, victims: tuple[Pod, ...]) -> bool:
         """Find out whether all may be evicted; False if that was asked a moment ago.
@@ -162,7 +182,7 @@ class VictimEviction:
         """The victim's notice; one that another process gave it is kept, with the remaining time."""
         now, seconds = self._clock.now(), notice_seconds(victim, self._terms)
         given = min(_aware(case.hold.at or now), now)
-        until = notice_until(victim.metadata.annotation(names.NOTICE), case.pod)
+        until = notice_until(victim.metadata.annotation(names.NOTICE), case.pod, is_booked=case.is_booked)
         if until is None or until < given:
             until = now + timedelta(seconds=seconds)
         longest = max(self._terms.notice_seconds, self._terms.longest_notice_seconds)
@@ -172,7 +192,7 @@ class VictimEviction:
             until, left = block.until, max(0.0, (block.until - now).total_seconds())
         protected = block.protected.get(victim.metadata.uid) if block else None
         return Notice(
-            text=message(case.pod, until, protected=protected),
+            text=message(case.pod, until, is_booked=case.is_booked, protected=protected),
             given=given,
             over=self._clock.monotonic() + left,
             ahead=left > 0,
@@ -193,7 +213,9 @@ class VictimEviction:
             log.info("a pod is not evicted after all", pod=victim.key, reason=str(error))
             return False
         self._refused.pop(uid, None)
-        self._context.metrics.terminations.labels("evicted").inc()
+        self._context.metrics.terminations.labels(case.cause).inc()
+        if not case.is_booked:
+            self._context.taken(victim)
         log.info("a pod is evicted", pod=victim.key, uid=uid, beneficiary=case.pod.key)
         return True
 
@@ -228,10 +250,10 @@ class VictimEviction:
         text = case.notices[victim.metadata.uid].text
         is_notified = victim.metadata.annotation(names.NOTICE) == text
         why = EvictionCause(
-            "evicted",
-            afterwards(case.pod),
+            case.cause,
+            afterwards(case.pod, is_booked=case.is_booked),
             self._terms.longest_grace_seconds,
-            back=self._back(victim),
+            back=self._back(victim, is_booked=case.is_booked),
             others_first=True,
             notice=None if is_notified else text,
         )
@@ -241,7 +263,7 @@ class VictimEviction:
         try:
             evict(why)
         except ProtectedError as error:
-            until = ends(since(case.pod), self._limit)
+            until = ends(since(case.pod), self._limit) if case.is_booked else None
             if until is None or self._clock.now() < until:
                 raise
             evict(replace(why, overrides_budget=True))

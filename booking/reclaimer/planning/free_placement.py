@@ -37,8 +37,8 @@ class FreePlacement:
         self._takers: dict[str, list[_Taker]] = {}
         self._with_free: dict[str, list[str]] = {}
 
-    def take(self, asking: WaitingPod, firm: Checker) -> tuple[FreeVerdict, str | None]:
-        """Whether a pod takes free devices, and the node that it is expected to take.
+    def take(self, asking: WaitingPod, firm: Checker) -> tuple[FreeVerdict, str | None, tuple[str, ...]]:
+        """Whether a pod takes free devices, and the node and devices that it is expected to take.
 
         Args:
             asking: the pod.
@@ -48,12 +48,12 @@ class FreePlacement:
             node, devices = found
             self._candidates.reserve(node, devices)
             self._note(_Taker(asking, firm, node))
-            return "placed", node
+            return "placed", node, devices
         taker = _Taker(asking, firm, None)
         if not self._nodes(taker) or not self._could_all_be_served(taker):
-            return "full", None
+            return "full", None, ()
         self._note(taker)
-        return "maybe", None
+        return "maybe", None, ()
 
     def place(self, asking: WaitingPod, *, is_on_hold: bool = False) -> tuple[str, tuple[str, ...]] | None:
         """A node on which the pod would be placed now, and free devices of it that no other pod counts on.

@@ -56,6 +56,11 @@ class NodeCandidates:
         on_hold = self._on_hold.get(node, ())
         return sum(uuid not in on_hold for uuid in model_holders.free) if on_hold else len(model_holders.free)
 
+    def all_devices(self, node: str, model: str, selector: DeviceSelector = ANY) -> int:
+        """How many devices the node has that can be planned with, whoever holds them."""
+        found = self._model_holders(node, model, selector)
+        return len(found.free) + sum(len(holder.devices) for holder in found.holders)
+
     def nodes_with_free(self, model: str) -> list[str]:
         """Nodes with any free device of a model, the fullest first, then by name."""
         found = [

@@ -7,6 +7,7 @@ available to the next.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
 from datetime import datetime
 from itertools import islice
 from typing import Final
@@ -14,6 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from booking.eviction.holder_cache import HolderCache
+from booking.reclaimer.need import Need
 from booking.reclaimer.planning.free_placement import FreePlacement
 from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.reclaimer.planning.search import Search
@@ -32,13 +34,15 @@ MOST_TRIED: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What must be written for one booked pod."""
+    """What must be written for one pod that needs devices."""
 
     pod: Pod
     """The pod in the state that the plan was made on."""
     hold: Hold
     lost: int
     """What its victims lose, in GPU-microseconds."""
+    lifts_gate: bool = False
+    """Whether the pod's queue gate is removed by the same write."""
     at_once: bool = False
     """Whether none of its devices is free: then nothing has to be awaited before the victims' notices."""
 
@@ -57,12 +61,23 @@ def plan(
         inputs: what is known about pods in addition to the objects.
         holder_cache: cached holders of the nodes; affects only the speed.
         search: how the best node is found.
+
+    Devices that are kept for pods whose turn it is count as free where a booked pod cannot be served without
+    them: its hold takes them over.
     """
-    waiting = sorted(_waiting(snapshot), key=_place)
+    waiting = sorted(waiting_for_bookings(snapshot), key=first_in_time)
     if not waiting:
         return []
-    candidates = NodeCandidates(snapshot, inputs, holder_cache or HolderCache())
-    one_round = _Round(snapshot, candidates, search(candidates))
+    cache = holder_cache or HolderCache()
+    candidates = NodeCandidates(snapshot, inputs, cache)
+    one_round = Round(snapshot, candidates, search(candidates))
+    found = [made for pod in waiting if (made := one_round.serve(pod))]
+    if not snapshot.turns or not one_round.lacks_devices:
+        return found
+    without = snapshot.without_holds(frozenset(snapshot.turns))
+    candidates = NodeCandidates(without, inputs, cache)
+    taken_over = frozenset(hold.node for hold in snapshot.turns.values())
+    one_round = Round(without, candidates, search(candidates), keeps_free_on=taken_over)
     return [made for pod in waiting if (made := one_round.serve(pod))]
 
 
@@ -75,7 +90,7 @@ def plan_without_victims(
         snapshot: this instant.
         inputs: what is known about pods in addition to the objects.
         holder_cache: cached holders of the nodes.
-        pods: booked pods that wait for devices of others, none of which is terminating.
+        pods: pods that wait for devices of others, none of which is terminating.
 
     All other pods that wait for free devices are served before, so that no pod has to leave for them instead.
     """
@@ -93,9 +108,9 @@ def plan_with_others(
         snapshot: this instant.
         inputs: what is known about pods in addition to the objects; they exclude the present victims.
         holder_cache: cached holders of the nodes.
-        pods: booked pods with a hold none of whose victims has left.
+        pods: pods with a hold none of whose victims has left.
     """
-    for pod in islice(sorted(pods, key=_place), MOST_TRIED):
+    for pod in islice(sorted(pods, key=first_in_time), MOST_TRIED):
         one_round = _round_without(pod, snapshot, inputs, holder_cache)
         if made := one_round.serve(_without_hold(pod)):
             return made
@@ -105,8 +120,8 @@ def plan_with_others(
 def _with_enough_free(pods: Iterable[Pod], snapshot: Snapshot, candidates: NodeCandidates) -> Iterator[Pod]:
     """The pods for which a node that is open to them has enough free devices: mostly none, and cheap."""
     with_free: dict[str, list[str]] = {}
-    for pod in sorted(pods, key=_place):
-        hold, model = snapshot.holds[pod.metadata.uid], snapshot.cover[pod.metadata.uid].spec.model
+    for pod in sorted(pods, key=first_in_time):
+        hold, model = snapshot.holds[pod.metadata.uid], snapshot.needs[pod.metadata.uid].model
         if model not in with_free:
             with_free[model] = candidates.nodes_with_free(model)
         view = snapshot.node_snapshots.views.get(hold.node)
@@ -127,17 +142,22 @@ def _without_victims(
     pod: Pod, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache
 ) -> Plan | None:
     """Free devices for one pod, once all others that wait have been served."""
-    return _round_without(pod, snapshot, inputs, holder_cache).place_on_free(pod)
+    uid = pod.metadata.uid
+    found = _round_without(pod, snapshot, inputs, holder_cache).place_on_free(pod, snapshot.needs[uid])
+    if found is None:
+        return None
+    # It stays a turn, or a booked pod's.
+    return dataclass_replace(found, hold=replace(found.hold, need=snapshot.holds[uid].need))
 
 
 def _round_without(
     pod: Pod, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache
-) -> "_Round":
+) -> "Round":
     """A round without the pod's hold, in which all others that wait have been served."""
     without = snapshot.without_holds(frozenset({pod.metadata.uid}))
     candidates = NodeCandidates(without, inputs, holder_cache)
-    one_round = _Round(without, candidates, Search(candidates))
-    for other in sorted(_waiting(without), key=_place):
+    one_round = Round(without, candidates, Search(candidates))
+    for other in sorted(waiting_for_bookings(without), key=first_in_time):
         one_round.serve(other)
     return one_round
 
@@ -148,11 +168,13 @@ def _without_hold(pod: Pod) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, annotations=kept))
 
 
-def _place(pod: Pod) -> tuple[datetime, str]:
+def first_in_time(pod: Pod) -> tuple[datetime, str]:
+    """The order in which booked pods are served."""
     return first_created(pod), pod.metadata.uid
 
 
-def _waiting(snapshot: Snapshot) -> Iterator[Pod]:
+def waiting_for_bookings(snapshot: Snapshot) -> Iterator[Pod]:
+    """Booked pods that are not bound, have no hold, and wait for nothing else."""
     for uid in snapshot.cover:
         pod = snapshot.pods[uid]
         if pod.spec.node_name or pod.spec.scheduling_gates or not is_live(pod):
@@ -162,10 +184,21 @@ def _waiting(snapshot: Snapshot) -> Iterator[Pod]:
             yield pod
 
 
-class _Round:
+class Round:
     """One round of planning: pod after pod, each with what those before it have left."""
 
-    def __init__(self, snapshot: Snapshot, candidates: NodeCandidates, search: Search) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        candidates: NodeCandidates,
+        search: Search,
+        *,
+        keeps_free_on: frozenset[str] = frozenset(),
+    ) -> None:
+        """Args: keeps_free_on: nodes on which a booked pod needs a hold for free devices, too."""
+        self.lacks_devices = False
+        """Whether a pod found no free devices."""
+        self._keeps_free_on = keeps_free_on
         self._snapshot = snapshot
         self._candidates = candidates
         self._free_placement = FreePlacement(candidates)
@@ -178,12 +211,15 @@ class _Round:
         """The plan for a pod, None if it needs none or none would help."""
         asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._cluster_objects))
         firm = asks.checker if self._firm is self._cluster_objects else checker_for(pod, self._firm)
-        verdict, node = self._free_placement.take(asks, firm)
+        verdict, node, devices = self._free_placement.take(asks, firm)
         if node is not None:
             self._cluster_objects = self._cluster_objects.placing(pod, node)
             self._search.changed(node)
+        if node in self._keeps_free_on:
+            return self._on_free(pod, node, devices)
         if verdict != "full":
             return None
+        self.lacks_devices = True
         choice = self._search.best(asks)
         if choice is None:
             return None
@@ -192,17 +228,36 @@ class _Round:
             return None
         return self._keep(asks, choice)
 
-    def place_on_free(self, pod: Pod) -> Plan | None:
+    def place_on_free(self, pod: Pod, need: Need) -> Plan | None:
         """Free devices kept for a pod that has been planned for before; None where there are too few."""
-        asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._cluster_objects))
+        asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._cluster_objects), need)
         found = self._free_placement.place(asks, is_on_hold=True)
         if found is None:
             return None
+        return self._on_free(pod, *found)
+
+    def take(self, pod: Pod, need: Need, choice: VictimSelection) -> Plan:
+        """Devices of others for a pod whose turn it is. They are assigned."""
+        return self._keep(self.asks(pod, need), choice, in_turn=True)
+
+    def asks(self, pod: Pod, need: Need) -> WaitingPod:
+        """The requirements of a pod, with what this round has assigned so far."""
+        return waiting_pod(pod, self._snapshot, checker_for(pod, self._cluster_objects), need)
+
+    def start(self, pod: Pod, need: Need) -> Plan | None:
+        """Free devices for a pod whose turn it is; None where there are too few. They are assigned."""
+        found = self._free_placement.place(self.asks(pod, need), is_on_hold=True)
+        if found is None:
+            return None
         node, devices = found
-        state = self._snapshot.state or None
-        return Plan(
-            pod=pod, hold=Hold(node=node, devices=devices, at=self._snapshot.now, state=state), lost=0
-        )
+        self._candidates.reserve(node, devices)
+        self._cluster_objects = self._cluster_objects.placing(pod, node)
+        made = self._on_free(pod, node, devices)
+        return Plan(pod=pod, hold=replace(made.hold, need="share"), lost=0, lifts_gate=True)
+
+    def _on_free(self, pod: Pod, node: str, devices: tuple[str, ...]) -> Plan:
+        hold = Hold(node=node, devices=devices, at=self._snapshot.now, state=self._snapshot.state or None)
+        return Plan(pod=pod, hold=hold, lost=0)
 
     def _wait(self, asks: WaitingPod, choice: VictimSelection) -> None:
         """Reserve a choice whose victims are leaving anyway: until then no other pod counts on their devices.
@@ -213,12 +268,13 @@ class _Round:
         self._candidates.reserve(choice.node, set(choice.devices) - set(free))
         self._search.changed(choice.node)
 
-    def _keep(self, asks: WaitingPod, choice: VictimSelection) -> Plan:
+    def _keep(self, asks: WaitingPod, choice: VictimSelection, *, in_turn: bool = False) -> Plan:
         victims = tuple(victim.uid for victim in choice.victims)
         hold = Hold(
             node=choice.node,
             devices=choice.devices,
             victims=victims,
+            need="share" if in_turn else "booking",
             at=self._snapshot.now,
             state=self._snapshot.state or None,
         )
@@ -232,7 +288,8 @@ class _Round:
         self._firm = (
             self._cluster_objects if is_same else self._firm.placing(asks.pod, choice.node, without=gone)
         )
-        return Plan(pod=asks.pod, hold=hold, lost=price(choice.victims)[0], at_once=at_once)
+        lost = price(choice.victims)[0]
+        return Plan(pod=asks.pod, hold=hold, lost=lost, lifts_gate=in_turn, at_once=at_once)
 
 
 def _with_holds(snapshot: Snapshot) -> ClusterObjects:

@@ -1,14 +1,15 @@
-"""A booked pod that waits, and its requirements of a node, besides free devices."""
+"""A pod that waits and needs devices, and its requirements of a node, besides free devices."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from booking.reclaimer.need import Need
 from booking.reclaimer.snapshot import Snapshot
-from cluster import names
 from cluster.decide.eviction.victim_selection import NodeCandidate, VictimSelection, sets, taking
 from cluster.decide.predicates import rejection
 from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.decide.scheduler_filters import Checker
+from cluster.objects.barred_nodes import barred
 from cluster.objects.bookings import Booking
 from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.hold import Hold
@@ -16,12 +17,6 @@ from cluster.objects.pods import Pod
 
 Verdict = Literal["suits", "waits"]
 """The pod would be placed there, at once or when pods have left that are leaving for another reason."""
-
-
-def barred(pod: Pod) -> frozenset[str]:
-    """Nodes on which a hold did not help the pod."""
-    text = pod.metadata.annotation(names.BARRED) or ""
-    return frozenset(part.strip() for part in text.split(",") if part.strip())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +29,8 @@ class WaitingPod:
     need: int
     closed: frozenset[str]
     snapshot: Snapshot
-    booking: Booking
-    """The booking that covers the pod."""
+    booking: Booking | None
+    """The booking that covers the pod; None if it needs devices for another reason."""
     checker: Checker
     """Considers what the round has assigned so far."""
 
@@ -53,7 +48,7 @@ class WaitingPod:
             and agent == "alive"
             and view.published
             and node not in self.closed
-            and self.snapshot.places.allow(self.booking, node, self.need)
+            and (self.booking is None or self.snapshot.places.allow(self.booking, node, self.need))
             and self.checker.unresolvable_reason(known) is None
         )
 
@@ -117,17 +112,17 @@ class WaitingPod:
         return self.checker.why_not(self.snapshot.nodes[candidate.node], without=leaving) is None
 
 
-def waiting_pod(pod: Pod, snapshot: Snapshot, checker: Checker) -> WaitingPod:
-    """The requirements of a pod that a booking covers."""
-    booking = snapshot.cover[pod.metadata.uid]
-    request = gpu_request_of(pod, booking)
+def waiting_pod(pod: Pod, snapshot: Snapshot, checker: Checker, need: Need | None = None) -> WaitingPod:
+    """The requirements of a pod that needs devices; ``need``: by default that of the snapshot."""
+    need = need or snapshot.needs[pod.metadata.uid]
+    request = gpu_request_of(pod, need.booking)
     return WaitingPod(
         pod=pod,
         request=request,
-        model=booking.spec.model,
+        model=need.model,
         need=request.devices,
         closed=barred(pod),
         snapshot=snapshot,
-        booking=booking,
+        booking=need.booking,
         checker=checker,
     )

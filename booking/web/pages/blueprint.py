@@ -43,6 +43,7 @@ def pages(parts: PageParts) -> Blueprint:
         ("POST", "/mine/<booking_id>/release", "release", mine.release),
         ("POST", "/mine/<booking_id>/cancel", "cancel", mine.cancel),
         ("GET", "/now", "now", live.now),
+        ("GET", "/queue", "queue", live.queue),
         ("GET", "/why", "ask", live.ask),
         ("GET", "/why/<namespace>/<name>", "why", live.why),
         ("GET", KEPT, "kept", KeptPage(parts, frame).show),

@@ -21,6 +21,7 @@ PLACES: Final[tuple[tuple[str, str], ...]] = (
     ("/", "Availability"),
     ("/mine", "My bookings"),
     ("/now", "Now"),
+    ("/queue", "Queue"),
     ("/why", "Why"),
 )
 """Address -> title, for all users."""

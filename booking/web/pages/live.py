@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
+from typing import Final
 from urllib.parse import quote
 
 from flask import Response, render_template, request
@@ -13,9 +14,12 @@ from booking.web.pages.now_filter import NowFilter
 from booking.web.pages.now_view import STANDINGS, NowOverview, now_overview
 from booking.web.pages.page_versions import PageVersions, Section
 
+LONGEST_QUEUE: Final = 50
+"""Pods of a line that are shown."""
+
 
 class LivePages:
-    """The pages ``/now`` and ``/why``."""
+    """The pages ``/now``, ``/queue`` and ``/why``."""
 
     def __init__(self, parts: PageParts, frame: PageLayout) -> None:
         self._parts = parts
@@ -62,6 +66,17 @@ class LivePages:
             *(section(f"node-{n}", "now_node.html", node=node, n=n) for n, node in enumerate(overview.nodes)),
             section("next", "now_next.html"),
         ], overview
+
+    def queue(self) -> Response:
+        """``GET /queue``."""
+        visit = self._frame.visit()
+        try:
+            queue, trouble, status = self._parts.live.queue(visit.who), "", HTTPStatus.OK
+        except ClusterError as error:
+            queue, trouble, status = None, str(error), HTTPStatus.SERVICE_UNAVAILABLE
+        return self._frame.page(
+            "queue.html", visit, status=status, queue=queue, trouble=trouble, longest=LONGEST_QUEUE
+        )
 
     def ask(self) -> Response:
         """``GET /why``: asks which pod; the form leads to that pod's address."""

@@ -1,6 +1,7 @@
 """The current state of the cluster, by REST."""
 
 from booking.web.interfaces import Parts
+from booking.web.rest.requests import WhichModel
 from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
 
@@ -13,6 +14,10 @@ class LiveViews:
     def now(self, call: ReadRequest[Nothing, Nothing]) -> Reply:
         """Nodes and devices with their holders, and who would be evicted next."""
         return Reply(body=self._live.now(call.who))
+
+    def queue(self, call: ReadRequest[WhichModel, Nothing]) -> Reply:
+        """Who waits for GPUs without a booking."""
+        return Reply(body=self._live.queue(call.who, call.query.model))
 
     def why(self, call: ReadRequest[Nothing, Nothing]) -> Reply:
         """The explanation of a pod."""

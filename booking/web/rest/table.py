@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Any, Final
 
-from booking.cluster_status import Now, Why
+from booking.cluster_status import Now, Queue, Why
 from booking.store_records import Block, Exemption
 from booking.web.interfaces import Parts, Policy
 from booking.web.problems import CHANGED, KEY_REUSED, REFUSED, UNKNOWN, UNKNOWN_BOOKING
@@ -239,6 +239,16 @@ def _live(views: LiveViews) -> tuple[Route[Any, Any], ...]:
             query=Nothing,
             body=Nothing,
             answers={OK: Answer(body=Now, about="What you may not see of others is null.")},
+        ),
+        Route(
+            method="GET",
+            path="/queue",
+            name="queue",
+            summary="Who waits for GPUs without a booking, in the order of their turns, and who holds what.",
+            view=views.queue,
+            query=requests.WhichModel,
+            body=Nothing,
+            answers={OK: Answer(body=Queue, about="What you may not see of others is null.")},
         ),
         Route(
             method="GET",

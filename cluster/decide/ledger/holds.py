@@ -26,13 +26,14 @@ def standing_hold(pod: Pod) -> Hold | None:
 def devices_on_hold(holds: Mapping[str, Hold]) -> OnHold:
     """For which pod each device of one node is kept.
 
-    If two holds name one device (which should not happen), the older one counts, then the smaller uid.
+    If two holds name one device, that of a booked pod counts, which takes it from a pod whose turn it is; of
+    two others (which should not happen) the older one, then the smaller uid.
 
     Args:
         holds: pod uid -> its hold, all on the same node.
     """
     found: OnHold = {}
-    for uid in sorted(holds, key=lambda uid: (_written(holds[uid]), uid)):
+    for uid in sorted(holds, key=lambda uid: (holds[uid].need != "booking", _written(holds[uid]), uid)):
         for device in holds[uid].devices:
             found.setdefault(device, uid)
     return found

@@ -48,7 +48,7 @@ def test_every_gpu_has_a_line_with_its_holder(site: tuple[Site, str]) -> None:
     assert rows[2][3:5] == ["unhealthy", "-"]
 
 
-@pytest.mark.parametrize("words", [("status",), ("status", "--next"), ("bookings",)])
+@pytest.mark.parametrize("words", [("status",), ("status", "--next"), ("queue",), ("bookings",)])
 def test_tables_fit_a_hundred_columns(site: tuple[Site, str], words: tuple[str, ...]) -> None:
     assert max(map(len, run(site, *words).stdout.splitlines())) <= 100
 

@@ -4,8 +4,9 @@ from hypothesis import strategies as st
 
 from booking.durations import Duration
 from booking.policy.policy import Policy
-from booking.policy.reading import LONGEST, PolicyError, read_policy
+from booking.policy.reading import LONGEST, read_policy
 from booking.policy.resolution import Group, Scope
+from booking.policy.yaml_nodes import PolicyError
 from cluster import names
 from docs.tables.markdown import ROOT
 
@@ -138,7 +139,7 @@ users: [bob]
         "Line 2, visibility: It is one of load, names, not 'everything'.",
         (
             "Line 3, default: A policy has version, zone, visibility, defaults, pools, groups, users, nodes, "
-            "and nothing of this name."
+            "fair_shares, and nothing of this name."
         ),
         "Line 5, defaults.cooldwn: There is no limit 'cooldwn' (is cooldown meant?).",
         "Line 6, defaults.shortest: shortest is a length of time, such as P14D, PT36H, 14d or 36h, not 14.",

@@ -13,6 +13,7 @@ from booking.reclaimer.evictor import (
     Evictor,
     NoComebackError,
     ProtectedError,
+    Reason,
     TooLateError,
     always,
     nothing,
@@ -70,7 +71,8 @@ class FakeEvictor:
         self.meanwhile: Callable[[], object] = lambda: None
         """What happens between the decision and the eviction."""
 
-    def prepare(self, pod: Pod, *, back: Back) -> None:
+    def prepare(self, pod: Pod, *, back: Back, reason: Reason = "evicted") -> None:
+        assert reason in {"evicted", "share"}
         self.prepared.append((pod.metadata.name, back))
 
     def evict(
@@ -85,7 +87,7 @@ class FakeEvictor:
         self.meanwhile()
         if not is_valid():
             raise TooLateError(pod.key)
-        evicted = why.reason == "evicted" and not why.overrides_budget
+        evicted = why.reason in {"evicted", "share"} and not why.overrides_budget
         if evicted:
             self._require_allowed(pod)
         if self.failing:

@@ -15,6 +15,7 @@ from booking.capacity import Capacity
 from booking.cluster_status import ClusterStatus
 from booking.errors import UnknownGpuError, UnknownPodError
 from booking.eviction_settings import EvictionSettings
+from booking.policy.fair_shares import FairShares
 from booking.policy.policy import Policy as BookingPolicy
 from booking.policy.visibility import Visibility
 from booking.principals import Principal
@@ -193,6 +194,7 @@ class Served:
             unready_reason=lambda: self.unknown_capacity,
             resources=lambda: self.capacity.resources,
             bookable=service.bookable,
+            fair_shares=lambda: FairShares(mode="order"),
         )
         self.parts = Parts(
             bookings=service,

@@ -441,7 +441,7 @@ def test_a_device_that_is_kept_for_another_pod_since_filter_is_not_given(cluster
     cluster.create(a_pod("booked").asks(1).kept("n0", "GPU-n0-1"))
 
     assert cluster.bind_to(pod) == (
-        "The pod no longer fits on node n0: GPUs of this node are kept for a booked pod."
+        "The pod no longer fits on node n0: GPUs of this node are kept for another pod."
     )
 
 

@@ -305,7 +305,7 @@ def test_a_lost_bind_is_not_repeated_with_a_device_now_kept_for_another_pod(
     cluster.create(a_pod("booked").asks(1).kept("n0", "GPU-n0-0"))
 
     assert cluster.bind_to(pod) == (
-        "The pod no longer fits on node n0: GPUs of this node are kept for a booked pod."
+        "The pod no longer fits on node n0: GPUs of this node are kept for another pod."
     )
 
     assert cluster.bindings() == ["n0"]

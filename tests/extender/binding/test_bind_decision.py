@@ -189,7 +189,7 @@ HAPPENINGS = {
     "is cordoned": _be_cordoned,
     "reports fewer allocatable GPUs than its agent has": _report_fewer,
     "drift": _write_unreadable_drift,
-    "are kept for a booked pod": _keep_for_another,
+    "are kept for another pod": _keep_for_another,
 }
 
 
@@ -286,7 +286,7 @@ def _keep_the_device(cluster: Cluster) -> None:
         (_delete_the_node, "a GPU that was chosen is not healthy any more"),
         (_lose_the_device, "a GPU that was chosen is not healthy any more"),
         (_make_the_device_unhealthy, "a GPU that was chosen is not healthy any more"),
-        (_keep_the_device, "GPUs of this node are kept for a booked pod"),
+        (_keep_the_device, "GPUs of this node are kept for another pod"),
     ],
 )
 def test_l6_a_decision_that_would_no_longer_be_made_is_kept_and_not_renewed(

@@ -51,6 +51,8 @@ class Checked:
             instant=lambda: take(self.cluster.cache, self.cluster.clock),
             seen=self.cluster.cache.pods.get,
             awaited=frozenset().__contains__,
+            turn_problem=lambda *_: None,
+            taken=lambda _: None,
             may_act=lambda: self.may_act,
         )
 

@@ -69,7 +69,7 @@ def test_l3_a_rejected_pod_could_not_be_placed_together_with_the_pods_before_it(
     placement = FreePlacement(NodeCandidates(snapshot, PlanningInputs(), HolderCache()))
     before: list[Waiting] = []
     for one, wanted in zip(asks(snapshot), waiting, strict=True):
-        verdict, node = placement.take(one, one.checker)
+        verdict, node, _ = placement.take(one, one.checker)
         possible = could_all_be_served(free, [*before, wanted])
         assert (verdict == "placed") == (node is not None)
         if verdict == "full":
@@ -84,7 +84,7 @@ def test_a_pod_placed_where_others_must_go_keeps_them_waiting_only_until_it_is_b
     anywhere, there = (1, frozenset({"n0", "n1", "n2"})), (1, frozenset({"n0"}))
     waiting = [anywhere, there, there]
     placement = FreePlacement(NodeCandidates(cluster([1, 1, 1], waiting), PlanningInputs(), HolderCache()))
-    taken = [placement.take(one, one.checker) for one in asks(cluster([1, 1, 1], waiting))]
+    taken = [placement.take(one, one.checker)[:2] for one in asks(cluster([1, 1, 1], waiting))]
     assert taken == [("placed", "n0"), ("maybe", None), ("maybe", None)]
     elsewhere = cluster([1, 0, 1], waiting[1:])  # the first was bound to n1
     placement = FreePlacement(NodeCandidates(elsewhere, PlanningInputs(), HolderCache()))

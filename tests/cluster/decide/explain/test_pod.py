@@ -195,7 +195,7 @@ def test_messages_of_the_schedulers_own_filters_are_shown_without_the_extenders(
 
 def test_reasons_of_the_extender_are_not_reported_as_the_scheduler_s_own_filters() -> None:
     message = (
-        "0/3 nodes are available: 1 GPUs of this node are kept for a booked pod [held-for-booked-pod],"
+        "0/3 nodes are available: 1 GPUs of this node are kept for another pod [held-for-booked-pod],"
         " 1 Insufficient nvidia.com/mig-1g.5gb, 1 the GPU agent of the node is unresponsive"
         " [agent-unresponsive]."
         " no new claims to deallocate, preemption: 0/3 nodes are available: 3 No victims found."

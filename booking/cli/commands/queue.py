@@ -1,0 +1,67 @@
+"""``kubectl gpu queue``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from booking import wording
+from booking.cli import output as printed
+from booking.cli.completions import known_models
+from booking.cli.connection_options import connection_of, connection_options
+from booking.cli.output import Column, Format, Row, printing
+from booking.cli.server_connection import ServerConnection
+from booking.cli.typed_names import NAME
+
+_HIDDEN = "(somebody)"
+
+
+@click.command()
+@click.option("--model", type=NAME, shell_complete=known_models, help="Only the line for this model.")
+@printing
+@connection_options
+def queue(output: Format, **options: Any) -> None:
+    """Show who waits for GPUs without a booking, in the order of their turns.
+
+    The first lines say what you hold of each model and what you deserve, as long as others want some, too.
+    """
+    server = connection_of(options)
+    model = options["model"]
+    answer = server.api.get("/queue", {"model": model} if model else {})
+    rows = [{"model": one["model"], **pod} for one in answer["models"] for pod in one["pods"]]
+    printed.show(
+        answer,
+        rows,
+        _columns(server, rows) if output in {"table", "wide"} else (),
+        output=output,
+        name=lambda row: f"pod/{row['name'] or _HIDDEN}",
+        empty="No pod waits for GPUs without a booking.",
+        summary="\n".join(map(_of_model, answer["models"])),
+    )
+
+
+def _of_model(model: Row) -> str:
+    """What the user holds and deserves: ``A100: you hold 4 and deserve 2 of 8``."""
+    mine = next((user for user in model["users"] if user["is_mine"]), None)
+    others = sum(not user["is_mine"] for user in model["users"])
+    beside = f"{wording.counted(others, 'other user')} hold or want some" if others else ""
+    if mine is None:
+        return f"{model['model']}: {beside or 'nobody holds or wants any'} of {model['gpus']}."
+    held = f"you hold {mine['holds']} and deserve {mine['deserves']:g} of {model['gpus']}"
+    return f"{model['model']}: {held}{'; ' if beside else ''}{beside}."
+
+
+def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...]:
+    zone, now = server.zone if rows else None, server.clock.now()
+
+    def since(row: Row) -> str | None:
+        return printed.short(row["since"], zone, now) if zone else None
+
+    return (
+        Column("MODEL", lambda r: r["model"], may_be_cut=True),
+        Column("PLACE", lambda r: r["position"] or "starts"),
+        Column("USER", lambda r: r["user"] or _HIDDEN, may_be_cut=True),
+        Column("POD", lambda r: f"{r['namespace']}/{r['name']}" if r["name"] else _HIDDEN, may_be_cut=True),
+        Column("GPUS", lambda r: r["gpus"]),
+        Column("SINCE", since),
+    )

@@ -1,0 +1,71 @@
+"""The settings of fair shares, from the policy file, for a process that decides by them.
+
+The booking server's ``policy_file`` reads the same file. A file that becomes invalid changes nothing; where
+it is invalid when the process starts, nobody waits for shares and nothing is taken for them (mode ``off``).
+"""
+
+import threading
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from booking.policy.fair_shares import FairShares
+from booking.policy_source import PolicyFileError, bytes_of, policy_in
+from cluster.process.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+PERIOD: Final = 5.0
+"""Seconds between two reads of the file."""
+OFF: Final = FairShares(mode="off")
+DEFAULT: Final = FairShares()
+
+
+class FairSharesFile:
+    """Settings that follow the policy file. ``current`` is thread-safe; ``run`` is the body of a thread."""
+
+    def __init__(self, path: Path | None, clock: Clock, default: FairShares = DEFAULT) -> None:
+        """Args: path: of the policy file; None: there is none, and ``default`` holds."""
+        self._path = path
+        self._clock = clock
+        self._seen: bytes | None = None
+        self._problem: str | None = None
+        self._shares = default if path is None else OFF
+        self.reconcile()
+
+    def current(self) -> FairShares:
+        """The newest valid settings."""
+        return self._shares
+
+    def problem(self) -> str | None:
+        """Why the present file is not in force; None when it is."""
+        return self._problem
+
+    def run(self, stop: threading.Event) -> None:
+        """Read the file every ``PERIOD`` until ``stop`` is set."""
+        while not self._clock.wait(stop, PERIOD):
+            self.reconcile()
+
+    def reconcile(self) -> None:
+        """Read the file if it has changed."""
+        if self._path is None:
+            return
+        try:
+            before, self._seen = self._seen, None
+            self._seen = found = bytes_of(self._path)
+            if found == before:
+                return
+            shares = policy_in(self._path, found).fair_shares
+        except PolicyFileError as error:
+            self._refuse(str(error))
+            return
+        self._problem = None
+        if shares != self._shares:
+            log.info("other settings of fair shares are in force", mode=shares.mode)
+        self._shares = shares
+
+    def _refuse(self, problem: str) -> None:
+        if problem != self._problem:
+            log.error("the policy file is invalid: fair shares stay as they are", problem=problem)
+        self._problem = problem

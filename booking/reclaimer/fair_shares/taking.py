@@ -1,0 +1,90 @@
+"""What is taken back for a waiting pod: the decisions of fair shares on the nodes of one pass."""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from booking.eviction.holder import Holder
+from booking.fair_shares.applicants import Applicant
+from booking.fair_shares.pools import Pool
+from booking.fair_shares.standing import tenant_of
+from booking.policy.fair_shares import FairShares
+from booking.reclaimer.fair_shares.feasible import need_in
+from booking.reclaimer.fair_shares.record import Record, owner_key
+from booking.reclaimer.planning.node_candidates import NodeCandidates
+from booking.reclaimer.planning.plan import Plan, Round
+from booking.reclaimer.planning.waiting_pod import WaitingPod
+from booking.reclaimer.snapshot import Snapshot
+from cluster.decide.eviction.costs import microseconds
+from cluster.decide.eviction.victim_selection import NodeCandidate, VictimSelection
+from cluster.decide.fairshare import Running, Unit
+from cluster.decide.fairshare.settings import Amount
+from cluster.objects.pods import Pod, first_created
+
+
+@dataclass
+class TakingPlaces:
+    """The nodes of one model: ``cluster.decide.fairshare.Places``. What is taken becomes a plan."""
+
+    model: str
+    one_round: Round
+    candidates: NodeCandidates
+    applicants: Mapping[str, Applicant]
+    plans: list[Plan] = field(default_factory=list)
+
+    def bounds(self, unit: Unit, gpus: Amount) -> Iterable[tuple[int, str]]:
+        """Nodes that suit the pod, with a lower bound of what is lost there."""
+        asks, applicant = self._asks(unit), self.applicants[unit.uid]
+        found = self.candidates.least_losses(self.model, round(gpus), applicant.request.selector)
+        return [(lost, node) for node, lost in found.items() if asks.is_open(node)]
+
+    def candidate(self, node: str, unit: Unit) -> NodeCandidate:
+        """What the node has for the pod."""
+        return self.candidates.candidate(node, self.model, self.applicants[unit.uid].request.selector)
+
+    def suits(self, unit: Unit, selection: VictimSelection) -> bool:
+        """Whether the pod would be placed there with these victims gone; nobody else is waited for."""
+        if selection.waits:
+            return False
+        return self._asks(unit).verdict(self.candidate(selection.node, unit), selection) == "suits"
+
+    def elsewhere(
+        self, _units: Iterable[Running], _without: AbstractSet[str] = frozenset()
+    ) -> frozenset[str]:
+        """None: no pod is moved to make room."""
+        return frozenset()
+
+    def settle(self, unit: Unit, selections: tuple[VictimSelection, ...]) -> None:
+        """The pod gets these devices."""
+        applicant = self.applicants[unit.uid]
+        for selection in selections:
+            self.plans.append(self.one_round.take(applicant.pod, need_in(applicant, self.model), selection))
+
+    def _asks(self, unit: Unit) -> WaitingPod:
+        applicant = self.applicants[unit.uid]
+        return self.one_round.asks(applicant.pod, need_in(applicant, self.model))
+
+
+def running_in(pool: Pool, snapshot: Snapshot, shares: FairShares, record: Record) -> dict[str, Running]:
+    """Uid -> a pod that may be evicted as far as anything but shares says, as a unit that runs."""
+    now = microseconds(snapshot.now)
+    return {
+        uid: _running(snapshot.pods[uid], holder, shares, now=now, record=record)
+        for uid, holder in pool.holders.items()
+    }
+
+
+def _running(pod: Pod, holder: Holder, shares: FairShares, *, now: int, record: Record) -> Running:
+    unit = Unit(
+        uid=holder.uid,
+        tenant=tenant_of(pod, shares),
+        gpus=len(holder.devices),
+        created=microseconds(first_created(pod)),
+    )
+    taken = record.taken.get(owner_key(pod), ())
+    return Running(
+        unit=unit,
+        since=holder.work.since(now),
+        evictions=max(holder.work.evictions, len(taken)),
+        taken=tuple(taken),
+    )

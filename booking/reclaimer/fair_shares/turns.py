@@ -1,0 +1,290 @@
+"""Whose turn it is: free GPUs for waiting pods without a booking, in the order of fair shares.
+
+The turn of a pod is a hold, written together with the removal of its queue gate. Booked pods come first: free
+devices that they are about to take are left to them. Nothing is done while no pod waits behind the gate: then
+kube-scheduler places every pod that comes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from itertools import islice
+from typing import Final
+
+from booking.eviction.holder_cache import HolderCache
+from booking.fair_shares.applicants import Applicant, Applicants, applicant_of
+from booking.fair_shares.pools import Pool, pools_of
+from booking.fair_shares.standing import settings_of, tree_of
+from booking.policy.fair_shares import FairShares
+from booking.reclaimer.fair_shares.feasible import Feasible, need_in
+from booking.reclaimer.fair_shares.record import Record, RecordStore
+from booking.reclaimer.fair_shares.taking import TakingPlaces, running_in
+from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
+from booking.reclaimer.planning.plan import Plan, Round, first_in_time, waiting_for_bookings
+from booking.reclaimer.planning.search import Search
+from booking.reclaimer.snapshot import Snapshot
+from cluster.decide.eviction.costs import microseconds
+from cluster.decide.fairshare import (
+    Books,
+    Case,
+    Line,
+    Pass,
+    Shares,
+    ShareSettings,
+    Unit,
+    Verdict,
+    advance,
+    deserve,
+    grants,
+    is_legal,
+    observe,
+    reclaim,
+)
+from cluster.decide.request import GpuRequest, gpu_request_of
+from cluster.objects.hold import Hold
+from cluster.objects.pods import Pod
+from cluster.objects.scheduling_gates import is_queued
+from cluster.process.clock import Clock
+
+MOST: Final = 20
+"""Turns that are given in one pass."""
+INFEASIBLE_FOR: Final = 60.0
+"""Seconds after which the gate of a pod is removed that no node could take: it does not wait for a turn."""
+SAVED_EVERY: Final = 60.0
+"""Seconds after which the record is written again."""
+RESTS: Final = 4
+"""The next pass waits this many times the duration of the last: the thread has more urgent work."""
+
+
+class Turns:
+    """Gives turns. Not thread-safe; what it remembers are past shares, and what is cheap to compute again."""
+
+    def __init__(self, clock: Clock, shares: Callable[[], FairShares], store: RecordStore) -> None:
+        """Args: shares: the settings that are in force; store: of what is remembered."""
+        self._clock = clock
+        self._store = store
+        self._saved: float | None = None
+        """When the record was written or read last, monotonic; None: it must be read."""
+        self._settings = shares
+        self._applicants, self._feasible = Applicants(), Feasible()
+        self._in_line: dict[str, tuple[Applicant, tuple[str, ...]]] = {}
+        """Uid -> the pod that waits, and the models in whose lines it does."""
+        self.lines: dict[str, Line] = {}
+        """Model -> the units that wait for it."""
+        self.record = Record()
+        """What is remembered."""
+        self.shares: dict[str, Shares] = {}
+        """Model -> who holds and deserves what, after the last pass."""
+        self.verdicts: dict[str, Verdict] = {}
+        """Uid -> why nothing is taken back for a pod whose owner has too little."""
+        self._infeasible: dict[str, float] = {}
+        """Uid -> since when no node could take it, monotonic."""
+        self._next = 0.0
+
+    def forget(self) -> None:
+        """Nobody gets turns here: another process does, or fair shares are off."""
+        self._in_line, self.lines, self.shares, self._infeasible, self.verdicts = {}, {}, {}, {}, {}
+        self.record, self._saved = Record(), None
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether the record has been read."""
+        return self._saved is not None
+
+    def remember(self) -> None:
+        """Read the record where that has not been done, and write it now and then.
+
+        Raises:
+            ApiError: the API server did not answer, or refused.
+        """
+        now, monotonic = microseconds(self._clock.now()), self._clock.monotonic()
+        if self._saved is None:
+            self.record = self._store.load(now)
+        elif monotonic - self._saved < SAVED_EVERY:
+            return
+        elif self.record.is_worth_saving:
+            self._store.save(self.record, now)
+        self._saved = monotonic
+
+    def note_taken(self, victim: Pod) -> None:
+        """A pod was evicted for the share of another user; it is recorded in the next pass."""
+        self.record.note_taken(victim, microseconds(self._clock.now()))
+        if self._saved is not None:
+            self._saved = min(self._saved, self._clock.monotonic() - SAVED_EVERY)
+
+    def plans(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> list[Plan]:
+        """The holds that are to be written now, in this order."""
+        begun = self._clock.monotonic()
+        if begun < self._next:
+            return []
+        settings = self._settings()
+        applicants = self._applicants.at(snapshot, settings)
+        if not applicants and not self._in_line:
+            return []
+        candidates = NodeCandidates(snapshot, inputs, holder_cache)
+        self._feasible.refresh(snapshot)
+        self._update(applicants, snapshot, candidates)
+        pools = pools_of(snapshot, holder_cache, settings)
+        self._account(pools, snapshot, settings)
+        one_round = Round(snapshot, candidates, Search(candidates))
+        for pod in sorted(waiting_for_bookings(snapshot), key=first_in_time):
+            one_round.serve(pod)
+        found = self._grant(applicants, one_round)
+        if settings.mode == "reclaim":
+            found += self._take(pools, snapshot, one_round, candidates)
+        now = self._clock.monotonic()
+        self._next = now + RESTS * (now - begun)
+        return found
+
+    def without_a_turn(self) -> list[Pod]:
+        """Pods that no turn can serve: they wait for the scheduler alone."""
+        now = self._clock.monotonic()
+        late = [uid for uid, since in self._infeasible.items() if now - since >= INFEASIBLE_FOR]
+        return [*self._applicants.odd(), *(self._in_line[uid][0].pod for uid in late)]
+
+    # --- inside --------------------------------------------------------------------------------------
+    def _update(
+        self, applicants: Mapping[str, Applicant], snapshot: Snapshot, candidates: NodeCandidates
+    ) -> None:
+        """Keep the lines: only what has changed is touched."""
+        for uid in self._in_line.keys() - applicants.keys():
+            self._leave(uid)
+        now, infeasible = self._clock.monotonic(), {}
+        for uid, applicant in applicants.items():
+            models = self._feasible.models(applicant, snapshot, candidates)
+            if not models:
+                infeasible[uid] = self._infeasible.get(uid, now)
+            known = self._in_line.get(uid)
+            if known and known[0].unit is applicant.unit and known[1] == models:
+                self._in_line[uid] = (applicant, models)
+                continue
+            self._leave(uid)
+            self._in_line[uid] = (applicant, models)
+            for model in models:
+                self.lines.setdefault(model, Line()).add(applicant.unit)
+        self._infeasible = infeasible
+
+    def _leave(self, uid: str) -> None:
+        _, models = self._in_line.pop(uid, (None, ()))
+        for model in models:
+            self.lines[model].remove(uid)
+
+    def _account(self, pools: Mapping[str, Pool], snapshot: Snapshot, settings: FairShares) -> None:
+        """What everybody holds and deserves now, and was owed until now."""
+        now, terms = microseconds(snapshot.now), terms_of(settings)
+        for model in sorted(pools.keys() | self.shares.keys()):
+            pool, before = pools.get(model, Pool()), self.shares.get(model)
+            books = self.record.books.get(model, Books(at=now))
+            if before is not None:
+                books = advance(books, before, now, terms)
+            wanted = self.lines[model].wanted if model in self.lines else {}
+            shares = deserve(tree_of(settings, model), pool.capacity, pool.held, wanted)
+            self.shares[model], self.record.books[model] = shares, observe(books, shares)
+
+    def _grant(self, applicants: Mapping[str, Applicant], one_round: Round) -> list[Plan]:
+        """Free devices, in order."""
+        queued = {
+            applicant.request.key: applicant.request
+            for applicant in applicants.values()
+            if is_queued(applicant.pod)
+        }
+        if not queued:
+            return []
+        made: list[Plan] = []
+        for model in sorted(self.lines):
+            made += self._of_model(model, one_round, queued.values(), most=MOST - len(made))
+        return made
+
+    def _of_model(
+        self, model: str, one_round: Round, queued: Iterable[GpuRequest], *, most: int
+    ) -> list[Plan]:
+        line, queued = self.lines[model], tuple(queued)
+
+        def place(unit: Unit) -> Plan | None:
+            applicant = self._in_line[unit.uid][0]
+            return one_round.start(applicant.pod, need_in(applicant, model))
+
+        found = list(islice(grants(line, self.shares[model], self.record.books[model], place), max(0, most)))
+        if not found:
+            return []
+        changes = {unit.tenant: 0 for unit, _ in found}
+        for unit, _ in found:
+            changes[unit.tenant] += round(unit.gpus)
+            self._leave(unit.uid)
+        self.shares[model] = self.shares[model].after(changes)
+        # Who waits without a gate for what nobody in line could use is placed by kube-scheduler.
+        return [
+            plan
+            for unit, plan in found
+            if is_queued(plan.pod) or any(gpu_request_of(plan.pod).competes_with(one) for one in queued)
+        ]
+
+    def _take(
+        self,
+        pools: Mapping[str, Pool],
+        snapshot: Snapshot,
+        one_round: Round,
+        candidates: NodeCandidates,
+    ) -> list[Plan]:
+        """Devices of those who hold too much, for those who have held too little for long enough."""
+        settings, made = self._settings(), []
+        applicants = {uid: applicant for uid, (applicant, _) in self._in_line.items()}
+        self.verdicts = {}
+        for model in sorted(self.lines.keys() & pools.keys()):
+            shares, pool = self.shares[model], pools[model]
+            if not any(map(shares.is_starved, self.lines[model].tenants)):
+                continue
+            places = TakingPlaces(model, one_round, candidates, applicants)
+            outcome = reclaim(
+                Pass(
+                    line=self.lines[model],
+                    shares=shares,
+                    books=self.record.books[model],
+                    running=running_in(pool, snapshot, settings, self.record),
+                    places=places,
+                    settings=terms_of(settings),
+                    node_gpus=pool.largest_node,
+                )
+            )
+            self.shares[model], self.record.books[model] = outcome.shares, outcome.books
+            self.verdicts |= outcome.verdicts
+            for one in outcome.reclaims:
+                self._leave(one.unit.uid)
+            made += places.plans
+        return made
+
+    # --- the last check ------------------------------------------------------------------------------
+    def problem(self, pod: Pod, hold: Hold, snapshot: Snapshot, holder_cache: HolderCache) -> str | None:
+        """Why devices of others are not taken for the pod any more; None if they are.
+
+        Asked before each step towards an eviction, on the shares of that instant, as if the pod still waited
+        and none of its victims had been asked to leave.
+        """
+        uid, settings = pod.metadata.uid, self._settings()
+        need = snapshot.needs.get(uid)
+        if need is None or need.booking or not hold.victims:
+            return None
+        if settings.mode != "reclaim":
+            return "the policy does not say any more that GPUs are taken back for fair shares"
+        applicant = applicant_of(pod, settings)
+        without = snapshot.without_holds(frozenset({uid}))
+        pool = pools_of(without, holder_cache, settings).get(need.model)
+        if applicant is None or pool is None:
+            return "its user has no share any more"
+        wanted = dict(self.lines[need.model].wanted) if need.model in self.lines else {}
+        wanted[applicant.unit.tenant] = wanted.get(applicant.unit.tenant, 0) + applicant.unit.gpus
+        shares = deserve(tree_of(settings, need.model), pool.capacity, pool.held, wanted)
+        books = self.record.books.get(need.model, Books())
+        # What was withheld has been paid with when the devices were taken.
+        terms = replace(terms_of(settings), worth=Fraction(0))
+        case = Case(applicant.unit, shares, books, terms, pool.largest_node)
+        running = running_in(pool, without, settings, self.record)
+        victims = {victim: running[victim] for victim in hold.victims if victim in running}
+        if victims and is_legal(case, victims, 0).kind == 0:
+            return "who holds and wants GPUs has changed: taking these back would not be fair any more"
+        return None
+
+
+def terms_of(settings: FairShares) -> ShareSettings:
+    """The settings, without turns: whoever would get more than a share waits for free GPUs."""
+    return replace(settings_of(settings), turn=None)

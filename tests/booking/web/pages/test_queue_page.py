@@ -1,0 +1,63 @@
+"""*Queue*: who holds, deserves and waits for GPUs without a booking, on the page, by REST and for one pod."""
+
+from datetime import timedelta
+from typing import Any
+
+from cluster.kube.resources import LEASES, NODES, PODS
+from tests.booking.web.pages.site import Site, page_text
+from tests.fakes.objects import A100, a100, a_lease, a_node, a_pod
+
+
+def contended(site: Site) -> None:
+    """Bob has both A100s and two older pods that wait; alice waits with one."""
+    now = site.clock.now()
+    site.cache.of(NODES).upsert(a_node("n0", a100(0), a100(1)))
+    site.cache.of(LEASES).upsert(a_lease("n0", renewed=now))
+    for number in range(2):
+        holder = a_pod(f"b{number}").of("bob").asks(1).on("n0", {"main": (f"GPU-n0-{number}",)})
+        site.cache.of(PODS).upsert(holder.created(now).obj)
+    waiting = {"bob-1": "bob", "bob-2": "bob", "alice-1": "alice"}
+    for age, (name, user) in enumerate(reversed(waiting.items())):
+        pod = a_pod(name).of(user).asks(1).wants(A100).behind()
+        site.cache.of(PODS).upsert(pod.created(now - timedelta(minutes=age)).obj)
+
+
+def queue(site: Site, query: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = site.client.get(
+        f"/api/v1/queue{query}", headers={"Authorization": "Bearer alice-token"}
+    ).json
+    return found
+
+
+def test_the_order_and_the_shares_are_shown_and_others_are_not_named(site: Site) -> None:
+    contended(site)
+    found = queue(site)
+    assert found["mode"] == "order"
+    (model,) = found["models"]
+    assert [(pod["position"], pod["name"], pod["user"]) for pod in model["pods"]] == [
+        (1, "alice-1", "alice"),
+        (2, None, None),
+        (3, None, None),
+    ]
+    mine, bobs = sorted(model["users"], key=lambda user: not user["is_mine"])
+    assert (mine["user"], mine["holds"], mine["waits_for"], mine["deserves"]) == ("alice", 0, 1, 1.0)
+    assert (bobs["user"], bobs["holds"], bobs["waits_for"], bobs["deserves"]) == (None, 2, 2, 1.0)
+    assert queue(site, "?model=T4")["models"] == []
+
+
+def test_the_page_shows_the_line(site: Site) -> None:
+    contended(site)
+    text = page_text(site.see("/queue"))
+    assert "alice-1 yours" in text
+    assert text.count("another user's pod") == 2
+
+
+def test_why_says_the_pods_place(site: Site) -> None:
+    contended(site)
+    text = page_text(site.see("/why/default/alice-1"))
+    assert "This pod is number 1 in line" in text
+
+
+def test_without_knowledge_of_the_cluster_there_is_no_line(site: Site) -> None:
+    site.unknown_capacity = "The nodes are not known."
+    assert "The nodes are not known." in page_text(site.see("/queue"))
