@@ -3,9 +3,13 @@
 Every play takes the ground it is played on and fails with an AssertionError.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cluster import names
+from cluster.kube.interface import Selection
+from cluster.kube.resources import RESOURCE_SLICES
 from cluster.objects.pods import Pod, asks_for_gpus
 from devcluster.errors import ClusterError
 from devcluster.product import Parts
@@ -83,6 +87,53 @@ def two_pods_share_a_gpu(ground: Ground) -> None:
     for name in shares:
         ground.await_computing(name)
     ground.playground.check_law_1()
+
+
+def a_pod_computes_on_a_claimed_gpu(ground: Ground) -> None:
+    """For a while the node gives its GPUs by claims, and then under their resource again."""
+    gpus, template = ground.gpus, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
+    with _by_claims(ground, len(gpus)):
+        requests = [{"name": "gpu", "exactly": {"deviceClassName": names.DRA_DRIVER}}]
+        spec = {"spec": {"devices": {"requests": requests}}}
+        ground.playground.apply({**template, "metadata": {"name": "claimed"}, "spec": spec})
+        body = ground.work.pod("claimed", gpus=0, node=ground.node)
+        container = body["spec"]["containers"][0]
+        container["resources"] = {"claims": [{"name": "gpu"}]}
+        # Claims put no UUID into the environment, without which the rehearsal's CUDA names no device.
+        container["env"].append({"name": names.DEVICES_VARIABLE, "value": gpus[0]})
+        body["spec"] |= {
+            "schedulerName": "default-scheduler",
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "claimed"}],
+        }
+        ground.playground.create(body)
+        ground.playground.await_phase(["claimed"])
+        seen = ground.seen("claimed")
+        assert len(seen.uuids) == len(seen.nodes) == 1, seen
+        assert set(seen.uuids) <= set(gpus)
+        ground.await_computing("claimed")
+
+
+@contextmanager
+def _by_claims(ground: Ground, gpus: int) -> Iterator[None]:
+    playground, parts, node = ground.playground, ground.parts, ground.node
+    parts.upgrade({"dra": {"enabled": True}})
+    parts.agent(node).kill()
+    playground.await_gpus(node, 0)
+    claims = parts.start_agent(node, name="agent-claims", settings={names.setting("device_plugin"): "dra"})
+
+    def published() -> bool | None:
+        mine = Selection(field_selector=f"spec.nodeName={node}")
+        found = playground.kube.list(RESOURCE_SLICES, mine).items
+        return sum(len(one.spec.devices) for one in found) == gpus or None
+
+    playground.await_that("the devices are published", published)
+    yield
+    playground.clear()
+    playground.kubectl("delete", "resourceclaimtemplates", "--all", "--namespace", playground.namespace)
+    claims.kill()
+    parts.agent(node).restart()
+    playground.await_gpus(node, gpus)
+    parts.upgrade({})
 
 
 def a_pod_without_a_request_sees_no_gpu(ground: Ground) -> None:

@@ -20,6 +20,10 @@ def test_two_pods_share_a_gpu(ground: Ground) -> None:
     plays.two_pods_share_a_gpu(ground)
 
 
+def test_a_pod_computes_on_a_claimed_gpu(ground: Ground) -> None:
+    plays.a_pod_computes_on_a_claimed_gpu(ground)
+
+
 def test_a_pod_without_a_request_sees_no_gpu(ground: Ground) -> None:
     plays.a_pod_without_a_request_sees_no_gpu(ground)
 

@@ -50,6 +50,10 @@ def test_pods_compute_wait_and_outlive_an_agent(ground: Ground) -> None:
     plays.a_pod_without_a_free_gpu_waits_for_one(ground)
 
 
+def test_a_pod_computes_on_a_claimed_gpu(ground: Ground) -> None:
+    plays.a_pod_computes_on_a_claimed_gpu(ground)
+
+
 def test_two_pods_share_a_gpu(ground: Ground) -> None:
     plays.two_pods_share_a_gpu(ground)
 
