@@ -1,5 +1,6 @@
 """The pods that people create, as they would write them."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cluster import names
@@ -40,12 +41,12 @@ def notebook(name: str, person: str) -> Json:
 
 def quarter(name: str) -> Json:
     """Interactive work on a quarter of a GPU, in the words of its user."""
-    return _pod(name, 1, {}, **{names.GPU_MEMORY_PERCENTAGE: "25"})
+    return _pod(name, 1, {}, share={names.GPU_MEMORY_PERCENTAGE: "25"})
 
 
 def part(name: str, memory: int, *, model: str) -> Json:
     """Interactive work on so many MiB of a GPU."""
-    return _pod(name, 1, {names.MODEL: model}, **{names.GPU_MEMORY: str(memory)})
+    return _pod(name, 1, {names.MODEL: model}, share={names.GPU_MEMORY: str(memory)})
 
 
 def _pod(
@@ -55,9 +56,9 @@ def _pod(
     *,
     labels: dict[str, str] | None = None,
     seconds: float | None = None,
-    **share: str,
+    share: Mapping[str, str] | None = None,
 ) -> Json:
-    amounts = {"cpu": str(4 * gpus), names.GPU_RESOURCE: str(gpus), **share}
+    amounts = {"cpu": str(4 * gpus), names.GPU_RESOURCE: str(gpus), **(share or {})}
     container: Json = {
         "name": "main",
         "image": IMAGE,
