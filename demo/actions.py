@@ -11,11 +11,11 @@ from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.assignment import assignment_of, devices_of
-from cluster.objects.pods import Pod, is_live
+from cluster.objects.pods import Pod, asks_for_gpus, is_live
 from demo.feed import Feed
 from demo.lab.life import gpus_of, short
 from demo.lab.people import CAROL, HUB, namespace_of
-from demo.lab.pods import NOTEBOOK, job, notebook
+from demo.lab.pods import NOTEBOOK, job, notebook, quarter
 from demo.simulation.agent import Agent
 from demo.simulation.simulation import Simulation
 
@@ -60,6 +60,10 @@ class Actions:
         """Start a notebook, as a JupyterHub does for somebody."""
         name = f"{NOTEBOOK}-{person}-{next(self._numbers)}"
         return self._create(person, HUB, notebook(name, person), None)
+
+    def share(self, person: str) -> str:
+        """Start a pod with a quarter of a GPU."""
+        return self._create(person, person, quarter(f"{person}-share-{next(self._numbers)}"), None)
 
     def _create(self, person: str, creator: str, body: dict[str, Any], model: str | None) -> str:
         namespace, name = namespace_of(person), body["metadata"]["name"]
@@ -120,7 +124,7 @@ class Actions:
             node, self._drained = self._drained, None
             self._kube.patch(NODES, node, {"spec": {"unschedulable": None}})
             return f"{node} takes pods again."
-        pods = [pod for pod in self._live() if pod.spec.node_name and gpus_of(pod)]
+        pods = [pod for pod in self._live() if pod.spec.node_name and asks_for_gpus(pod)]
         node = min(self._simulation.devices, key=lambda name: self._harm(name, pods))
         self._kube.patch(NODES, node, {"spec": {"unschedulable": True}})
         self._drained = node

@@ -114,9 +114,14 @@ def _has_begun(before: Json | None, after: Json | None) -> bool:
 
 def _gpus(pod: Json) -> str:
     wanted = sum(
-        int((container.get("resources", {}).get("limits") or {}).get(names.GPU_RESOURCE, 0))
-        for container in pod["spec"]["containers"]
+        int(_limits(container).get(names.GPU_RESOURCE, 0)) for container in pod["spec"]["containers"]
     )
+    if any(names.SHARED_RESOURCE in _limits(container) for container in pod["spec"]["containers"]):
+        return ", with a share of a GPU"
     if not wanted:
         return ", without a GPU"
     return f", with {wanted} GPU{'s' if wanted > 1 else ''}"
+
+
+def _limits(container: Json) -> Json:
+    return container.get("resources", {}).get("limits") or {}

@@ -224,6 +224,7 @@ class _Buttons:
         known: Mapping[str, Callable[[], str]] = {
             "start 1": lambda: actions.start(person, 1),
             "start 8": lambda: actions.start(person, 8),
+            "start share": lambda: actions.share(person),
             "start notebook": lambda: actions.notebook(person),
             "gpu": actions.turn_gpu,
             "node": actions.turn_node,

@@ -26,24 +26,26 @@ from cluster.kube.access_review import ACCESS_REVIEWS
 from cluster.kube.resources import NAMESPACES, PODS
 from cluster.kube.token_review import TOKEN_REVIEWS
 from cluster.objects.device_usage import encode_use
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, encode_inventory
 from cluster.process.clock import Clock
 from demo.feed import Feed
 from demo.lab.bookings import add_bookings
 from demo.lab.initial_pods import initial_pods
 from demo.lab.life import Life
 from demo.lab.people import HUB, TEAMS, Tokens, is_administrator
-from demo.lab.usage import measured
+from demo.lab.usage import User, measured
 from demo.simulation.agent import Agent
 from demo.simulation.kubelet import Kubelet
 from demo.simulation.part import Part
 from demo.simulation.server import Server
 from demo.simulation.simulation import Simulation
+from deviceplugin.allocation.share_limits import share_limits
 
 NOTICE_SECONDS: Final = 20.0
 """Time that a victim has to save its work: long enough to be read, short enough to be waited for."""
 SETTLES: Final = 12.0
 """Virtual seconds in which the pods that were there are taken on, and the plan is made."""
+MIB: Final = 1 << 20
 HISTORY: Final = 20_000
 CALLS_KEPT: Final = 50
 """What the API server keeps of the past is little: a demo may run for days."""
@@ -73,14 +75,18 @@ class DemoAgent(Agent):
 
     def annotations(self) -> Mapping[str, str | None]:
         """How they are used, as the agent's monitor writes it."""
-        pods = {pod.metadata.uid: pod for pod in self._kubelet.pods}
-        holders = {
-            uuid: (uid, pods[uid].metadata.name)
-            for (uid, _), uuids in self._kubelet.machine.checkpoint.items()
-            if uid in pods
-            for uuid in uuids
-        }
-        return {names.USE: encode_use(measured(self.devices, holders, self.clock.now()))}
+        pods = self._kubelet.pods
+        parts = share_limits(self.devices, self._kubelet.holdings, pods)
+        users: dict[str, list[User]] = {}
+        for device in self.devices:
+            holders = self._kubelet.holdings.holders({device.uuid})
+            for pod in pods:
+                uid = pod.metadata.uid
+                if uid in holders:
+                    limit = parts.get((device.uuid, uid))
+                    memory = limit // MIB if limit else device.memory
+                    users.setdefault(device.uuid, []).append(User(uid, pod.metadata.name, memory))
+        return {names.USE: encode_use(measured(self.devices, users, self.clock.now()))}
 
 
 class RealWait:
@@ -220,6 +226,8 @@ class Site(Simulation):
 
     def _fill(self) -> None:
         now = self.clock.now()
+        for name, devices in self.devices.items():
+            self.add_node(name, {names.INVENTORY: encode_inventory(devices)})
         bookings = self._stored_bookings(now)
         for pod in initial_pods(self.devices, bookings, now):
             self.kube.put(PODS, pod)

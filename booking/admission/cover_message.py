@@ -21,7 +21,7 @@ def clause(found: Coverage, namespace: str) -> str:
     """
     booking, asks = found.booking, found.asks
     if asks is None and found.kind == "unbookable":
-        return "Bookings cover devices of one kind, and this pod asks for several"
+        return "Bookings cover whole devices of one kind, and this pod asks for a share or for several"
     if booking is None or asks is None:
         return "No running booking"
     spec, accepted = booking.spec, clipped(" or ".join(sorted(asks.accepts)))

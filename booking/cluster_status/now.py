@@ -32,6 +32,24 @@ _STATES: Final[dict[AgentState, NodeState]] = {
 }
 
 
+class ShareNow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pod has of a device that it shares."""
+
+    memory_mib: int
+    compute_percent: int
+    """0 if none is guaranteed."""
+
+
+class SharesNow(msgspec.Struct, frozen=True, kw_only=True):
+    """What all pods together have of a device that they share."""
+
+    pods: int
+    memory_mib: int
+    offered_mib: int
+    """What the device offers to all of them: less than its memory, since the driver needs some."""
+    compute_percent: int
+
+
 class HolderNow(msgspec.Struct, frozen=True, kw_only=True, rename={"holder_class": "class"}):
     """A pod that holds a device, or for which it is kept; null is what the asker may not see."""
 
@@ -47,6 +65,8 @@ class HolderNow(msgspec.Struct, frozen=True, kw_only=True, rename={"holder_class
     """Until when its booking, or what MAIA has granted, keeps the device."""
     memory_used_mib: int | None
     """Memory of the device that its processes use; null where it is not known."""
+    share: ShareNow | None
+    """Its part of a device that it shares; null if it has all of it."""
 
 
 class DeviceNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +81,8 @@ class DeviceNow(msgspec.Struct, frozen=True, kw_only=True):
     or out of reach."""
     why: str | None
     pods: tuple[HolderNow, ...]
+    shares: SharesNow | None
+    """What the pods have of it together; null if it is not held in shares."""
     memory_mib: int
     """All of its memory; 0 where the driver does not say."""
     use: UseNow | None
@@ -202,8 +224,10 @@ def _device(
         standing=seen.standings.get((view.name, device.uuid)),
         why=reason or _given(used.real(device.uuid) if holders else None),
         pods=tuple(
-            _holder(pod, view, seen, memory=used.memory(device.uuid, pod.metadata.uid)) for pod in shown
+            _holder(pod, device, view, seen, memory=used.memory(device.uuid, pod.metadata.uid))
+            for pod in shown
         ),
+        shares=_shares(device, view),
         memory_mib=device.memory,
         use=used.of(device.uuid),
         squatters=used.squatters(device.uuid),
@@ -227,18 +251,32 @@ def _state(
         return "booked", None
     if uids:
         is_outgoing = not snapshot.outgoing.isdisjoint(uids) or device.uuid in on_hold
-        return "opportunistic", "Its pod must leave for a booked one." if is_outgoing else None
+        who = "Its pod" if len(uids) == 1 else "Pods on it"
+        return "opportunistic", f"{who} must leave for a booked one." if is_outgoing else None
     if device.uuid in on_hold:
         return "held", "It is kept for a booked pod that is about to start."
     is_claimed = device.resource == names.CLAIM_RESOURCE
     return "free", "Claims give it: it cannot be booked." if is_claimed else None
 
 
-def _holder(pod: Pod, view: NodeView, seen: _Seen, *, memory: int | None) -> HolderNow:
+def _shares(device: Device, view: NodeView) -> SharesNow | None:
+    use = view.held.get(device.uuid)
+    if use is None or not use.shares:
+        return None
+    return SharesNow(
+        pods=use.shares,
+        memory_mib=use.memory,
+        offered_mib=device.share.memory if device.share else device.memory,
+        compute_percent=use.compute,
+    )
+
+
+def _holder(pod: Pod, device: Device, view: NodeView, seen: _Seen, *, memory: int | None) -> HolderNow:
     uid, viewer, is_seen = pod.metadata.uid, seen.viewer, seen.viewer.may_name(pod)
     booking = seen.snapshot.cover.get(uid)
     holding = next((one for one in view.holdings if one.uid == uid), None)
     right = seen.classes.of(pod, holding)
+    part = holding.devices.get(device.uuid) if holding else None
     granted = granted_until(pod, seen.snapshot.terms) if right == "granted" else None
     until = booking.spec.end if booking else granted
     return HolderNow(
@@ -249,6 +287,7 @@ def _holder(pod: Pod, view: NodeView, seen: _Seen, *, memory: int | None) -> Hol
         booking=booking.name if booking and is_seen else None,
         until=until if is_seen else None,
         memory_used_mib=memory,
+        share=ShareNow(memory_mib=part.memory, compute_percent=part.compute) if part and part.mode else None,
     )
 
 

@@ -9,9 +9,10 @@ from booking.records import Record
 from cluster import names
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.inventory import Device
-from demo.lab.nodes import H100
+from cluster.objects.share_request import DEFAULT_MODE
+from demo.lab.nodes import A100, H100
 from demo.lab.people import ALICE, BOB, EVERYBODY, namespace_of
-from demo.lab.pods import FREE, WORK, job, name_for
+from demo.lab.pods import FREE, SHARE, SHARER, SHARERS, WORK, job, name_for, part
 from demo.simulation.simulation import PRIORITIES
 
 Json = dict[str, Any]
@@ -53,6 +54,7 @@ def initial_pods(
             name = name_for(record.id)
             yield running(name, record.user, node, uuids, begun=begun, model=record.model, booked=True)
     others = [person for person in EVERYBODY if person not in (ALICE, BOB)]
+    yield from _sharers(seats, others, now)
     numbers = dict.fromkeys(WORK, 1)
     for node, model in seats.model.items():
         keep = FREE.get(model, 0) if node == last_of(seats.model, model) else 0
@@ -88,6 +90,24 @@ def running(
 ) -> Json:
     """A pod that was created, admitted, bound and started at an instant."""
     pod = job(name, len(uuids), model=model, seconds=seconds)
+    return _at_work(pod, person, node, uuids, begun=begun, booked=booked)
+
+
+def _sharers(seats: Seats, people: list[str], now: datetime) -> Iterator[Json]:
+    """Pods of several people that have a share of one GPU."""
+    node = seats.node_for(A100.label, 1)
+    uuids = seats.take(node, 1) if node else ()
+    for number, person in enumerate(people[:SHARERS] if node and uuids else (), start=1):
+        pod = part(f"{SHARER}-{number}", SHARE, model=A100.label)
+        limits = pod["spec"]["containers"][0]["resources"]["limits"]
+        limits[names.SHARED_RESOURCE] = limits.pop(names.GPU_RESOURCE)
+        pod["metadata"]["annotations"][names.SHARING_MODE] = DEFAULT_MODE
+        yield _at_work(pod, person, node or "", uuids, begun=now - number * HOUR)
+
+
+def _at_work(
+    pod: Json, person: str, node: str, uuids: tuple[str, ...], *, begun: datetime, booked: bool = False
+) -> Json:
     at = begun.strftime("%Y-%m-%dT%H:%M:%SZ")
     ours = {
         names.USER: person,

@@ -9,11 +9,13 @@ from typing import Any, Final
 from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.resources import BOOKINGS, EVENTS, PODS
+from cluster.objects.assignment import devices_of, readable_assignment_of
 from cluster.objects.demand import demand
-from cluster.objects.pods import Pod, container_needs, is_live
-from demo.lab.nodes import MODELS
+from cluster.objects.pods import Pod, asks_for_gpus, container_needs, is_live
+from demo.lab.nodes import A100, MODELS
 from demo.lab.people import ALICE, BOB, CAROL, EVERYBODY, namespace_of
-from demo.lab.pods import FREE, WORK, job, name_for
+from demo.lab.pods import FREE, SHARE, SHARER, SHARERS, WORK, job, name_for, part
+from demo.simulation.agent import Agent
 from demo.simulation.simulation import Simulation
 
 EVERY: Final = 1800.0
@@ -51,7 +53,9 @@ class Life:
             pods = self._kube.list(PODS).items
             self._tidy(pods)
             self._use_bookings({pod.metadata.name for pod in pods})
-            self._fill([pod for pod in pods if is_live(pod)])
+            live = [pod for pod in pods if is_live(pod)]
+            self._share(live)
+            self._fill(live)
         except ApiError:
             return  # they try again next time
 
@@ -70,6 +74,14 @@ class Life:
                 continue
             if not booking.status.ending:
                 self._create(spec.user, job(name, spec.count, model=spec.model))
+
+    # --- shares ------------------------------------------------------------------------------------------
+    def _share(self, live: Iterable[Pod]) -> None:
+        """Whoever has lost their share asks for another one."""
+        there = sum(has_share(pod) and pod.metadata.annotation(names.USER) not in VISITORS for pod in live)
+        if there < SHARERS and any(each.devices[0].model == A100.label for each in self._agents):
+            person = self._chance.choice([each for each in EVERYBODY if each not in VISITORS])
+            self._create(person, part(self.name(SHARER), SHARE, model=A100.label))
 
     # --- what is free ------------------------------------------------------------------------------------
     def _fill(self, live: list[Pod]) -> None:
@@ -90,14 +102,19 @@ class Life:
     def _free(self, live: Iterable[Pod]) -> tuple[Counter[str], set[str]]:
         """Model -> GPUs that no pod has; and the models for which somebody waits already."""
         free: Counter[str] = Counter()
-        for agent in self._simulation.agents.values():
+        for agent in self._agents:
             free.update(device.model for device in agent.devices if device.is_healthy)
         wanted: set[str] = set()
+        shared: set[str] = set()
         for pod in live:
             gpus = gpus_of(pod)
             holding = self._simulation.agents.get(pod.spec.node_name or "")
             if holding:
                 free[holding.devices[0].model] -= gpus
+                if has_share(pod):
+                    theirs = devices_of(readable_assignment_of(pod) or {}) - shared
+                    free[holding.devices[0].model] -= len(theirs)
+                    shared |= theirs
             elif gpus:
                 wanted.update((pod.metadata.annotation(names.MODEL) or "").split(","))
         return free, wanted
@@ -107,7 +124,7 @@ class Life:
         before = self._simulation.clock.now() - KEPT
         for pod in pods:
             meta = pod.metadata
-            came_back = meta.annotation(names.RECREATED_FROM) and not gpus_of(pod)
+            came_back = meta.annotation(names.RECREATED_FROM) and not asks_for_gpus(pod)
             is_old = meta.creation_timestamp is not None and meta.creation_timestamp < before
             is_theirs = meta.annotation(names.USER) not in VISITORS
             if is_old and ((is_live(pod) and came_back and is_theirs) or pod.status.phase == "Succeeded"):
@@ -116,13 +133,22 @@ class Life:
             if (event.metadata.creation_timestamp or before) < before:
                 self._kube.delete(EVENTS, event.metadata.name, namespace=event.metadata.namespace)
 
+    @property
+    def _agents(self) -> Iterable[Agent]:
+        return self._simulation.agents.values()
+
     def _create(self, person: str, body: dict[str, Any]) -> None:
         self._kube.as_user(person).create(PODS, body, namespace=namespace_of(person))
 
 
 def gpus_of(pod: Pod) -> int:
-    """How many GPUs a pod asks for."""
+    """How many whole GPUs a pod asks for."""
     return demand(container_needs(pod)).get(names.GPU_RESOURCE, 0)
+
+
+def has_share(pod: Pod) -> bool:
+    """Whether a pod asks for a share of a GPU."""
+    return bool(demand(container_needs(pod)).get(names.SHARED_RESOURCE))
 
 
 def short(model: str) -> str:

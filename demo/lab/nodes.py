@@ -5,7 +5,8 @@ import itertools
 from dataclasses import dataclass
 from typing import Final
 
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, Sharing
+from cluster.objects.slots import PER_GPU
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ MODELS: Final = {model.label: model for model in (H200, H100, A100, A6000)}
 
 LAB: Final = ((H200, 8), (H100, 8), (A100, 8), (A100, 4), (A6000, 4), (A6000, 4))
 """The lab's six nodes: model and number of GPUs of each; a larger site is made of many such labs."""
+NOT_SHARED: Final = 928
+"""MiB of a GPU that are not given in shares: the driver's own, and the agent's reserve."""
 MOST: Final = 5000
 """Nodes that a site may have: Kubernetes supports no more."""
 
@@ -53,6 +56,7 @@ def _board(node: str, model: Model, count: int) -> tuple[Device, ...]:
             memory=model.memory,
             numa=index * 2 // count,
             links=_links(uuid, uuids, model.links),
+            share=Sharing(slots=PER_GPU, memory=model.memory - NOT_SHARED),
         )
         for index, uuid in enumerate(uuids)
     )

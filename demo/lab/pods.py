@@ -1,5 +1,6 @@
 """The pods that people create, as they would write them."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cluster import names
@@ -17,6 +18,12 @@ GRACE: Final = 30
 """Seconds that a training script takes at most to save its work when it is asked to end."""
 SAVES_WITHIN: Final = 6
 """Seconds that it really takes."""
+SHARER: Final = "explore"
+"""What the names of pods with shares begin with, and a number."""
+SHARERS: Final = 3
+"""So many of them have a share of one GPU."""
+SHARE: Final = 8192
+"""MiB of each share."""
 NOTEBOOK: Final = "jupyter"
 """What the names of notebooks begin with."""
 
@@ -32,6 +39,16 @@ def notebook(name: str, person: str) -> Json:
     return _pod(name, 1, {names.HUB_USER: person}, labels={"component": "singleuser-server"})
 
 
+def quarter(name: str) -> Json:
+    """Interactive work on a quarter of a GPU, in the words of its user."""
+    return _pod(name, 1, {}, share={names.GPU_MEMORY_PERCENTAGE: "25"})
+
+
+def part(name: str, memory: int, *, model: str) -> Json:
+    """Interactive work on so many MiB of a GPU."""
+    return _pod(name, 1, {names.MODEL: model}, share={names.GPU_MEMORY: str(memory)})
+
+
 def _pod(
     name: str,
     gpus: int,
@@ -39,8 +56,9 @@ def _pod(
     *,
     labels: dict[str, str] | None = None,
     seconds: float | None = None,
+    share: Mapping[str, str] | None = None,
 ) -> Json:
-    amounts = {"cpu": str(4 * gpus), names.GPU_RESOURCE: str(gpus)}
+    amounts = {"cpu": str(4 * gpus), names.GPU_RESOURCE: str(gpus), **(share or {})}
     container: Json = {
         "name": "main",
         "image": IMAGE,

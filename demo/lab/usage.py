@@ -2,48 +2,65 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from cluster.objects.device_usage import DeviceUsage, NodeUsage
 from cluster.objects.inventory import Device
 from demo.lab.nodes import MODELS
-from demo.lab.pods import NOTEBOOK
+from demo.lab.pods import NOTEBOOK, SHARER
 
 IDLE_WATTS: Final = 62
 COLD: Final = 31
 """Degrees Celsius of an idle GPU."""
 
 
-def measured(devices: Iterable[Device], holders: Mapping[str, tuple[str, str]], now: datetime) -> NodeUsage:
+@dataclass(frozen=True)
+class User:
+    """A pod that has a GPU, or a share of it."""
+
+    uid: str
+    name: str
+    memory: int
+    """MiB that it has."""
+
+
+def measured(devices: Iterable[Device], users: Mapping[str, Sequence[User]], now: datetime) -> NodeUsage:
     """What NVML would report of a node.
 
     Args:
         devices: its GPUs.
-        holders: uuid -> uid and name of the pod that has it.
+        users: uuid -> the pods that have it.
         now: the instant.
     """
     return NodeUsage(
-        at=now.replace(microsecond=0), devices=tuple(_one(each, holders, now) for each in devices)
+        at=now.replace(microsecond=0),
+        devices=tuple(_one(each, users.get(each.uuid, ()), now) for each in devices),
     )
 
 
-def _one(device: Device, holders: Mapping[str, tuple[str, str]], now: datetime) -> DeviceUsage:
+def _one(device: Device, users: Sequence[User], now: datetime) -> DeviceUsage:
     watts = MODELS[device.model].watts
-    if device.uuid not in holders or not device.is_healthy:
+    if not users or not device.is_healthy:
         return DeviceUsage(uuid=device.uuid, utilisation=0, memory=0, temperature=COLD, power=IDLE_WATTS)
-    uid, name = holders[device.uuid]
-    percent = load(f"{uid}/{device.uuid}", now, is_notebook=name.startswith(NOTEBOOK))
-    memory = device.memory * (25 + _number(uid) % 65) // 100
+    loads = (load(f"{one.uid}/{device.uuid}", now, is_notebook=_is_idle(one)) for one in users)
+    percent = min(100, sum(loads))
+    memory = {one.uid: one.memory * (25 + _number(one.uid) % 65) // 100 for one in users}
     return DeviceUsage(
         uuid=device.uuid,
         utilisation=percent,
-        memory=memory,
+        memory=sum(memory.values()),
         temperature=COLD + percent * 45 // 100,
         power=IDLE_WATTS + (watts - IDLE_WATTS) * percent // 110,
-        pods={uid: memory},
+        pods=memory,
     )
+
+
+def _is_idle(user: User) -> bool:
+    """Whether somebody types there, and it idles in between."""
+    return user.name.startswith((NOTEBOOK, SHARER))
 
 
 def load(what: str, now: datetime, *, is_notebook: bool) -> int:

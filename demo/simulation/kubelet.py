@@ -16,10 +16,11 @@ from cluster.kube.resources import NODES, PODS, WHOLE_PODS, WholePod
 from cluster.objects.assignment import AssignmentError, assignment_of
 from cluster.objects.inventory import Device, resource_of
 from cluster.objects.pods import Pod, container_needs, is_terminal, is_terminating
+from cluster.objects.slots import is_slot, physical, slots_of
 from demo.simulation.loop import Life
 from demo.simulation.part import Part
 from demo.simulation.surroundings import Surroundings
-from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.allocation.pod_devices import PodDevices, excluded
 
 Json = dict[str, Any]
 
@@ -155,9 +156,23 @@ class Kubelet(Part):
         healthy = Counter(dict.fromkeys({names.GPU_RESOURCE, *map(resource_of, devices)}, 0))
         capacity.update(map(resource_of, devices))
         healthy.update(resource_of(device) for device in devices if is_there and device.is_healthy)
+        offered = {device.uuid: device.share.slots for device in devices if device.share}
+        if offered:
+            there = [device for device in devices if is_there and device.is_healthy]
+            capacity[names.SHARED_RESOURCE] = sum(offered.values())
+            healthy[names.SHARED_RESOURCE] = sum(
+                offered.get(d.uuid, 0) for d in there if d.uuid not in self._held
+            )
+            shared = {physical(each) for each in self._held if is_slot(each)}
+            healthy[names.GPU_RESOURCE] -= sum(device.uuid in shared for device in there)
         amounts = {"capacity": capacity, "allocatable": healthy}
         status = {part: {key: str(count) for key, count in found.items()} for part, found in amounts.items()}
         self.kube.patch(NODES, self.node, {"status": status}, subresource="status")
+
+    @property
+    def _held(self) -> frozenset[str]:
+        """The ids in its checkpoint: as ``deviceplugin.advertised`` has it, a GPU is whole or in slots."""
+        return frozenset[str]().union(*self.machine.checkpoint.values())
 
     # --- its events ------------------------------------------------------------------------------------
     def replace(self, items: Sequence[WholePod], _version: str, /) -> None:
@@ -220,18 +235,41 @@ class Kubelet(Part):
         for need in container_needs(pod):
             devices = frozenset(given.get(need.name, ()))
             others = {d for (holder, _), ids in self.machine.checkpoint.items() if holder != uid for d in ids}
-            suitable = {d.uuid for d in self.agent.devices if resource_of(d) == need.resource}
-            if len(devices) != need.count or devices & others or not devices <= suitable:
+            suitable = {d.uuid for d in self.agent.devices if _is_of(d, need.resource)}
+            if len(devices) != need.count or not devices <= suitable:
+                self._free(uid)
+                return REFUSED
+            if need.resource == names.SHARED_RESOURCE:
+                devices = self._slots(pod, devices, others)
+            if len(devices) != need.count or excluded(devices, others):
                 self._free(uid)
                 return REFUSED
             self.machine.checkpoint[uid, need.name] = devices
-        self.world.allocated(self.node)
+            self._changed(devices)
         return None
 
+    def _slots(self, pod: Pod, uuids: frozenset[str], others: set[str]) -> frozenset[str]:
+        """A free slot of each of these GPUs: where there is one, that which an init container has left."""
+        inits = {c.name for c in pod.spec.init_containers or () if not c.is_sidecar}
+        own = {name: ids for (uid, name), ids in self.machine.checkpoint.items() if uid == pod.metadata.uid}
+        kept = {slot for name, ids in own.items() if name not in inits for slot in ids}
+        left = {slot for name, ids in own.items() if name in inits for slot in ids} - kept
+        found: set[str] = set()
+        for device in self.agent.devices if self.agent else ():
+            if device.uuid in uuids and device.share:
+                free = [s for s in slots_of(device.uuid, device.share.slots) if s not in others | kept]
+                found.update(sorted(free, key=lambda slot: slot not in left)[:1])
+        return frozenset(found)
+
     def _free(self, uid: str) -> None:
-        for key in [key for key in self.machine.checkpoint if key[0] == uid]:
-            del self.machine.checkpoint[key]
+        freed = [key for key in self.machine.checkpoint if key[0] == uid]
+        self._changed(frozenset[str]().union(*map(self.machine.checkpoint.pop, freed)))
+
+    def _changed(self, ids: frozenset[str]) -> None:
+        """These have come into its checkpoint, or left it: a GPU is advertised whole or in slots."""
         self.world.allocated(self.node)
+        if self.life.alive and any(map(is_slot, ids)):
+            self.after(0.0, self.advertise)
 
     def _terminate(self, sandbox: Sandbox) -> None:
         now = self.world.loop.now
@@ -309,6 +347,13 @@ class Kubelet(Part):
         known = sandbox.whole.status.get("conditions") or []
         ours = ("Ready", "PodScheduled")
         return [*(c for c in known if c["type"] not in ours), _condition("PodScheduled", met=True)]
+
+
+def _is_of(device: Device, resource: str) -> bool:
+    """Whether a device can be had under the name of a resource."""
+    if resource == names.SHARED_RESOURCE:
+        return device.share is not None
+    return resource_of(device) == resource
 
 
 def _condition(kind: str, *, met: bool) -> Json:

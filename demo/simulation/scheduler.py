@@ -30,6 +30,8 @@ from extender.pending.requeue import REQUEUE_TRIGGERS
 DEFAULT: Final = "default-scheduler"
 EXTENDER: Final = "http://127.0.0.1:8880/filter"
 """What it names when the extender does not answer."""
+IGNORED: Final = frozenset({names.SHARED_RESOURCE})
+"""``ignoredResources`` of NodeResourcesFit: of shares only the extender knows how much is left."""
 CYCLE: Final = 0.005
 """Seconds that one pod takes."""
 CHECK_EVERY: Final = 0.01
@@ -182,7 +184,8 @@ class Scheduler(Part):
         for node in sorted(self._nodes.objects.values(), key=lambda node: node.metadata.name):
             if node_rejection(pod, node) is not None:
                 continue
-            lacking = {key for key, count in needed.items() if count > _free(node, key, used)}
+            counted = {key: count for key, count in needed.items() if key not in IGNORED}
+            lacking = {key for key, count in counted.items() if count > _free(node, key, used)}
             if lacking:
                 short.update(lacking)
             else:

@@ -136,8 +136,10 @@ class Simulation:
 
     def begin(self) -> None:
         """Start everything; it is well when this returns."""
+        there = {node.metadata.name for node in self.kube.list(NODES).items}
         for name in self.devices:
-            self._add_node(name)
+            if name not in there:
+                self.add_node(name)
         for part in self.parts.values():
             part.start()
         self.loop.every(BOOKMARKS_EVERY, self._bookmark, self.life, is_sign_of_life=True)
@@ -284,10 +286,12 @@ class Simulation:
             Request("POST", "/api/v1/pods"), Refusal(code=500, reason="InternalError", message=message)
         )
 
-    def _add_node(self, name: str) -> None:
+    def add_node(self, name: str, annotations: Mapping[str, str] | None = None) -> None:
+        """A node that is ready; with the annotations of one whose agent has been there."""
         labels = {"kubernetes.io/hostname": name}
+        meta = {"name": name, "labels": labels, "annotations": dict(annotations or {})}
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        self.kube.put(NODES, {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": ready})
+        self.kube.put(NODES, {"metadata": meta, "spec": {}, "status": ready})
 
     # --- what can be seen ------------------------------------------------------------------------------
     def heartbeat(self, node: str) -> None:

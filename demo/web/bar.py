@@ -123,6 +123,7 @@ def _pods(person: str) -> str:
         for what, text, title in (
             ("1", "1 GPU", "a job with one GPU, on a running booking where there is one"),
             ("8", "8 GPUs", "a job with eight GPUs of one node"),
+            ("share", "Share", "one with a quarter of a GPU, beside others"),
             ("notebook", "Notebook", "a notebook by JupyterHub; without a GPU where none is free"),
         )
     )

@@ -86,6 +86,18 @@ def test_an_administrator_breaks_a_gpu_drains_a_node_and_goes_a_day_ahead(
     assert wrong == []
 
 
+def test_a_share_of_a_gpu_is_shown_beside_those_of_others(browser: Browser, address: str) -> None:
+    page, wrong = entered(browser, address)
+    press(page, "bob")
+    shared = page.locator(".gpus tr", has_text="In shares")
+    expect(shared).to_contain_text("24.0 of 79.1 GiB, 3 pods")
+    press(page, "Share")
+    expect(shared).to_contain_text("43.8 of 79.1 GiB, 4 pods")
+    shared.get_by_role("link", name=re.compile("bob-share")).click()
+    expect(page.locator(".explanation")).to_be_visible()
+    assert wrong == []
+
+
 def test_the_bar_works_without_scripts(browser: Browser, address: str) -> None:
     page, _ = entered(browser, address, scripts=False)
     press(page, "bob")

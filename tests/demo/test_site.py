@@ -12,11 +12,13 @@ from cluster.kube.resources import BOOKINGS, LEASES, PODS
 from cluster.objects.pods import asks_for_gpus, is_live
 from demo.lab.life import gpus_of
 from demo.lab.nodes import LAB, devices_of
-from demo.lab.people import EVERYBODY
+from demo.lab.people import EVERYBODY, namespace_of
+from demo.lab.pods import SHARE, SHARERS
 from tests.demo.watched_site import a_site, texts
 
 DAY = 86400.0
 JOB = "alice-job-1"
+ALICE = Principal(user="alice", name="alice")
 
 
 def test_alices_booked_pod_takes_a_gpu_of_bobs_who_is_warned_leaves_and_comes_back(tmp_path: Path) -> None:
@@ -129,3 +131,36 @@ def test_a_large_site_is_made_of_many_labs() -> None:
     assert len(large) == 300
     uuids = [device.uuid for devices in large.values() for device in devices]
     assert len(set(uuids)) == len(uuids) == 50 * sum(count for _, count in LAB)
+
+
+def test_pods_share_one_gpu_and_a_visitors_share_joins_them(tmp_path: Path) -> None:
+    with a_site(tmp_path) as (site, actions):
+        assert "is created" in actions.share("bob")
+        site.until(lambda: site.runs("bob-share-1"), "bob's share runs")
+        shared = [gpu for node in site.now(ALICE).nodes for gpu in node.devices if gpu.shares]
+        (gpu,) = shared
+        assert gpu.shares
+        assert (gpu.shares.pods, gpu.standing) == (SHARERS + 1, "lent")
+        parts = sorted(pod.share.memory_mib for pod in gpu.pods if pod.share)
+        assert parts == [SHARE] * SHARERS + [gpu.shares.offered_mib // 4]
+        assert gpu.use
+        assert gpu.use.memory_used_mib == sum(pod.memory_used_mib or 0 for pod in gpu.pods)
+
+
+def test_a_share_for_which_no_gpu_has_room_opens_another_one(tmp_path: Path) -> None:
+    with a_site(tmp_path) as (site, actions):
+        for number in range(1, 5):
+            actions.share("bob")
+            site.until(lambda name=f"bob-share-{number}": site.runs(name), "bob's share runs")
+        assert sum(bool(gpu.shares) for node in site.now(ALICE).nodes for gpu in node.devices) == 2
+
+
+def test_a_gpu_that_is_shared_is_given_to_nobody_whole(tmp_path: Path) -> None:
+    with a_site(tmp_path, empty=True, nodes=1) as (site, actions):
+        actions.share("bob")
+        site.until(lambda: site.runs("bob-share-1"), "bob's share runs")
+        actions.start("alice", 8)
+        site.go_on(5)
+        assert not site.runs("alice-job-2")
+        site.kube.delete(PODS, "bob-share-1", namespace=namespace_of("bob"))
+        site.until(lambda: site.runs("alice-job-2"), "alice's job runs once the GPU is nobody's")

@@ -5,6 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from booking.cluster_status.now import Now, now_of
+from booking.cluster_status.snapshot import take
+from booking.cluster_status.viewer import Viewer
+from booking.eviction_settings import EvictionSettings
+from booking.principals import Principal
 from cluster import names
 from cluster.fake.clock import START
 from cluster.kube.resources import PODS
@@ -44,6 +49,11 @@ class WatchedSite(Site):
         """Whether a pod runs."""
         pod = self.named(name)
         return pod is not None and pod.status.phase == "Running"
+
+    def now(self, who: Principal) -> Now:
+        """What somebody is shown of the cluster."""
+        snapshot = take(self.server.cache, self.clock, EvictionSettings())
+        return now_of(snapshot, Viewer(who, "names"))
 
     def of_booking(self, name: str) -> str | None:
         """The booking that covers a pod."""

@@ -53,6 +53,8 @@ def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
     The state of a GPU that a pod holds says by what right it does: booked; protected (nobody takes it away);
     granted (by MAIA); expired (its booking is over); opportunistic. The last two must leave for booked pods.
 
+    A GPU that pods share has a line of its own, with what they have of it together, and one for each of them.
+
     One that no pod holds is bookable, or idle though booked, or neither, as in maintenance: then free.
 
     On a terminal the first lines count the GPUs of each model: bookable (no booking has them now, but pods
@@ -149,6 +151,8 @@ def _rows(answer: Row) -> Iterator[dict[str, Any]]:
             yield {**shared, "uuid": "-", "index": None, "model": None, "state": None, "why": node["why"]}
         for device in node["devices"]:
             holders = device.get("pods") or [None]
+            if device.get("shares"):
+                yield {**shared, **device, "why": device.get("why") or node["why"], "pod": None}
             for pod in holders:
                 yield {**shared, **device, "why": device.get("why") or node["why"], "pod": pod}
             for squatter in device.get("squatters") or ():
@@ -196,6 +200,7 @@ def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...
         Column("USER", lambda r: _of_pod(r, "user"), may_be_cut=True),
         Column("POD", _pod, may_be_cut=True),
         Column("UNTIL", until),
+        *((Column("SHARE", _share),) if any(row.get("shares") for row in rows) else ()),
         Column("USE", _use),
         Column("MEMORY", _memory),
         Column("TEMPERATURE", lambda r: _measured(r, "temperature_celsius", "C"), wide=True),
@@ -211,7 +216,24 @@ def _state(row: Row) -> str | None:
     """The state of a GPU; the right of the pod that uses it; how it stands if none does."""
     state: str | None = row["state"]
     held = (row.get("pod") or {}).get("class") if state in _USED else None
-    return held or (_standing(row) if state == "free" else None) or state
+    is_whole_line = state == "free" or (state in _USED and _is_shared_gpu(row))
+    return held or (_standing(row) if is_whole_line else None) or state
+
+
+def _is_shared_gpu(row: Row) -> bool:
+    """Whether the row is that of a GPU which pods share, not that of one of them."""
+    return bool(row.get("shares")) and row.get("pod") is None
+
+
+def _share(row: Row) -> str | None:
+    """What a pod has of a GPU; in the GPU's own row, what all have together: ``24.0 of 79.1 GiB, 3 pods``."""
+    shares, part = row.get("shares"), (row.get("pod") or {}).get("share")
+    if shares and _is_shared_gpu(row):
+        held, offered = shares["memory_mib"] / _GIB, shares["offered_mib"] / _GIB
+        return f"{held:.1f} of {offered:.1f} GiB, {wording.counted(shares['pods'], 'pod')}"
+    if part is None:
+        return None
+    return _gib(part["memory_mib"]) + (f", {part['compute_percent']} %" if part["compute_percent"] else "")
 
 
 def _of_pod(row: Row, key: str) -> str | None:
@@ -222,7 +244,12 @@ def _of_pod(row: Row, key: str) -> str | None:
 
 
 def _use(row: Row) -> str | None:
-    return _measured(row, "utilisation_percent", "%")
+    return None if _is_part(row) else _measured(row, "utilisation_percent", "%")
+
+
+def _is_part(row: Row) -> bool:
+    """Whether the row is that of a pod which has a share: how the GPU is used stands in the GPU's own."""
+    return bool((row.get("pod") or {}).get("share"))
 
 
 def _measured(row: Row, key: str, unit: str) -> str | None:
@@ -231,8 +258,8 @@ def _measured(row: Row, key: str, unit: str) -> str | None:
 
 
 def _memory(row: Row) -> str | None:
-    """Memory in use, out of the device's total; in a squatter's row, that of its process."""
-    if row["state"] == _SQUATTER:
+    """Memory in use, out of the device's total; in a squatter's or sharer's row, its own."""
+    if row["state"] == _SQUATTER or _is_part(row):
         used = (row.get("pod") or {}).get("memory_used_mib")
         return None if used is None else _gib(used)
     used = (row.get("use") or {}).get("memory_used_mib")

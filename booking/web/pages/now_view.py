@@ -73,6 +73,8 @@ class Tile:
     word: str
     why: str
     holders: tuple["Holder", ...]
+    shares: str
+    """What its sharers have together, of what it offers; empty if it is not held in shares."""
     is_mine: bool
     use: "Load | None"
     squatters: tuple[str, ...]
@@ -101,7 +103,7 @@ class Holder:
     user: str
     until: str
     memory: str
-    """Memory that its processes use."""
+    """Its share, and the memory that its processes use, as far as there is one and that is known."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +279,7 @@ def _tile(device: DeviceNow, clock: SiteClock, user: str, *, is_away: bool) -> T
         word=_AWAY_WORD if state == _AWAY else _word(device),
         why=clock.localized(device.why or ""),
         holders=tuple(_holder(pod, clock) for pod in device.pods),
+        shares=_shares(device),
         is_mine=any(pod.user == user for pod in device.pods),
         use=_load(device),
         squatters=tuple(map(_squatter, device.squatters)),
@@ -334,8 +337,25 @@ def _holder(pod: HolderNow, clock: SiteClock) -> Holder:
         address=_address(pod.namespace, pod.name),
         user=pod.user or ("nobody" if pod.name else "somebody"),
         until=clock.moment(pod.until) if pod.until else "",
-        memory="" if pod.memory_used_mib is None else _gibibytes(pod.memory_used_mib),
+        memory=_part(pod),
     )
+
+
+def _shares(device: DeviceNow) -> str:
+    """``24.0 of 79.1 GiB, 3 pods``."""
+    shares = device.shares
+    if shares is None:
+        return ""
+    return f"{_filled(shares.memory_mib, shares.offered_mib)}, {wording.counted(shares.pods, 'pod')}"
+
+
+def _part(pod: HolderNow) -> str:
+    used = None if pod.memory_used_mib is None else _gibibytes(pod.memory_used_mib)
+    if pod.share is None:
+        return used or ""
+    compute = f" and {pod.share.compute_percent} %" if pod.share.compute_percent else ""
+    share = f"has {_gibibytes(pod.share.memory_mib)}{compute}"
+    return f"{share}, uses {used}" if used else share
 
 
 def _block(block: Block, clock: SiteClock) -> str:

@@ -10,6 +10,8 @@ from cluster.decide.entitlement import Candidate, candidate
 from cluster.decide.explain.snapshot import ExplanationSnapshot, at, counted, listed
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
+from cluster.objects.quantity import QuantityError
+from cluster.objects.share_request import share_request_of
 
 _PAST_ADMISSION: Final = "it was created without passing admission"
 _NAMED: Final = 3
@@ -70,7 +72,8 @@ def messages(pod: Pod, known: Covered) -> Iterator[str]:
     if known.user is None:
         yield "So no booking can cover it."
     elif found.asks is None and found.kind == "unbookable":
-        yield "Bookings cover devices of one kind, and it asks for several."
+        what = "a share" if _asks_for_shares(pod) else "several"
+        yield f"Bookings cover whole devices of one kind, and it asks for {what}."
     elif found.booking is None or found.asks is None:
         yield f"No booking of {known.user}'s is running."
         if known.over:
@@ -150,3 +153,10 @@ def _ways(found: Coverage, booking: Booking, asks: Candidate) -> Iterator[str]:
         ),
     }
     yield ways[found.kind]
+
+
+def _asks_for_shares(pod: Pod) -> bool:
+    try:
+        return share_request_of(pod) is not None
+    except QuantityError:
+        return False

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 from booking.cli import server_connection
 from booking.cli.__main__ import gpu
-from cluster.kube.resources import PODS
+from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.process.probes import serve
 from tests.booking.web.pages.site import Site
 from tests.browser.sample_data import add_bookings, add_cluster
-from tests.fakes.objects import a_pod
+from tests.fakes.objects import a_lease, a_node, a_pod, shared_gpu
 
 
 @contextmanager
@@ -153,3 +153,20 @@ def test_the_state_of_a_gpu_is_the_class_of_its_holder(tmp_path: Path) -> None:
     assert states["gpu-b1", "1"] == "protected"
     assert "CLASS" in wide.splitlines()[0]
     assert wide.splitlines()[2].split().count("protected") == 2
+
+
+def test_a_shared_gpu_has_a_line_with_what_is_held_of_it_and_one_for_each_pod(tmp_path: Path) -> None:
+    with served(tmp_path) as site:
+        cache = site[0].cache
+        cache.of(NODES).upsert(a_node("gpu-s1", shared_gpu(0, "gpu-s1", memory=80_998)))
+        cache.of(LEASES).upsert(a_lease("gpu-s1", renewed=site[0].clock.now()))
+        for name, memory in (("a", 8_192), ("b", 16_384)):
+            pod = a_pod(name).of("alice").shares(memory=memory)
+            cache.of(PODS).upsert(pod.on("gpu-s1", {"main": ("GPU-gpu-s1-0",)}).obj)
+        _, whole, *parts = run(site, "status", "gpu-s1").stdout.splitlines()
+        assert "24.0 of 79.1 GiB, 2 pods" in whole
+        assert whole.split()[3] == "lent"
+        assert [("default/a" in one, "8.0 GiB" in one, "16.0 GiB" in one) for one in parts] == [
+            (True, True, False),
+            (False, False, True),
+        ]

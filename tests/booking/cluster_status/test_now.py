@@ -20,7 +20,18 @@ from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, encode_use
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.inventory import Device
-from tests.fakes.objects import A100, EPOCH, PodBuilder, a100, a6000, a_booking, a_lease, a_node, a_pod
+from tests.fakes.objects import (
+    A100,
+    EPOCH,
+    PodBuilder,
+    a100,
+    a6000,
+    a_booking,
+    a_lease,
+    a_node,
+    a_pod,
+    shared_gpu,
+)
 
 HOUR: Final = timedelta(hours=1)
 ALICE: Final = Principal(user="alice", name="alice")
@@ -286,3 +297,35 @@ def test_the_instant_is_a_whole_second() -> None:
     cluster = Cluster()
     cluster.clock.advance(1.75)
     assert cluster.now().at == EPOCH + timedelta(seconds=1)
+
+
+def sharing(name: str, user: str, **amounts: int) -> PodBuilder:
+    return a_pod(name).of(user).shares(**amounts).on("n0", {"main": ("GPU-n0-0",)})
+
+
+def test_a_gpu_that_is_shared_shows_what_all_have_of_what_it_offers_and_each_pods_part() -> None:
+    cluster = Cluster(shared_gpu(0, memory=80_000), a100(1))
+    cluster.run(sharing("a", "alice", memory=8_192, cores=30), sharing("b", "bob", percentage=20))
+    device = cluster.device()
+    assert device.shares
+    assert (device.shares.pods, device.shares.memory_mib, device.shares.offered_mib) == (2, 24_192, 80_000)
+    parts = {pod.name: pod.share for pod in device.pods}  # bob's name is hidden from alice
+    assert {name: (one.memory_mib, one.compute_percent) for name, one in parts.items() if one} == {
+        "a": (8_192, 30),
+        None: (16_000, 0),
+    }
+    assert (device.state, device.standing) == ("opportunistic", "lent")
+
+
+def test_a_gpu_that_one_pod_has_whole_is_not_in_shares() -> None:
+    cluster = Cluster(shared_gpu(0))
+    cluster.run(holding())
+    assert (cluster.device().shares, cluster.device().pods[0].share) == (None, None)
+
+
+def test_a_gpu_of_which_one_sharer_stays_is_in_use() -> None:
+    cluster = Cluster(shared_gpu(0))
+    cluster.run(sharing("a", "alice", memory=8_192), sharing("b", "bob", memory=8_192).of_a_daemon_set())
+    assert cluster.device().standing == "in_use"
+    (model,) = cluster.now().models
+    assert (model.lent, model.in_use) == (0, 1)

@@ -190,6 +190,7 @@ def test_the_class_of_a_pod_is_shown_to_everybody_and_its_end_is_not(tmp_path: P
             "booking": None,
             "until": None,
             "memory_used_mib": None,
+            "share": None,
         }
 
 

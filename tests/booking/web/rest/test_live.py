@@ -214,6 +214,7 @@ def test_the_answers_are_what_the_command_line_reads(busy: Served) -> None:
     assert set(body["nodes"][0]) == {"node", "state", "why", "devices"}
     assert set(of(body, 0)) == {"index", "uuid", "model", "state", "standing", "why", "pods"} | {
         "memory_mib",
+        "shares",
         "use",
         "squatters",
     }

@@ -118,10 +118,18 @@ def test_an_empty_user_counts_as_no_owner() -> None:
     assert _messages(pod) == ["So no booking can cover it."]
 
 
-def test_a_pod_that_asks_for_devices_of_two_kinds_can_never_be_covered() -> None:
-    pod = alices().asks(1).asks(1, container="part", resource="nvidia.com/mig-1g.5gb")
+@pytest.mark.parametrize(
+    ("pod", "what"),
+    [
+        (alices().asks(1).asks(1, container="part", resource="nvidia.com/mig-1g.5gb"), "several"),
+        (alices().shares(memory=8_192), "a share"),
+    ],
+)
+def test_a_pod_that_asks_for_shares_or_devices_of_two_kinds_can_never_be_covered(
+    pod: PodBuilder, what: str
+) -> None:
     assert _messages(pod, bookings=(a_booking(),)) == [
-        "Bookings cover devices of one kind, and it asks for several."
+        f"Bookings cover whole devices of one kind, and it asks for {what}."
     ]
     assert _would(pod, bookings=(a_booking(),)) == []
 

@@ -14,7 +14,7 @@ from cluster.decide.request import gpu_request_of
 from cluster.objects.cover_annotations import text_of
 from cluster.objects.pods import Pod
 from tests.cluster.decide.explain.snapshots import DAY, NOW, alices, snapshot, tainted
-from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_booking, a_node, a_pod
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_booking, a_node, a_pod, shared_gpu
 
 _WAITING = alices("w").asks(1).wants(A100)
 _TOMORROW = "2026-11-24 10:00 UTC"
@@ -193,3 +193,34 @@ def test_a_terminating_pod_is_reported_with_the_end_of_its_grace_period_only() -
         _explained(seen)[0]
         == f"Of the GPUs that would fit, pods without a booking use 1 (until {_TOMORROW})."
     )
+
+
+def _sharing(*pods: PodBuilder) -> ExplanationSnapshot:
+    """One node with two GPUs that can be shared, of 80,000 MiB each."""
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", shared_gpu(0), shared_gpu(1)))
+    for pod in pods:
+        ledger.apply_pod(pod.obj)
+    return replace(snapshot(*pods), node_snapshots={"n0": (ledger.view("n0"), "alive")})
+
+
+def _sharer(name: str, memory: int, index: int = 0, until: datetime | None = None) -> PodBuilder:
+    pod = a_pod(name).of("bob").shares(memory=memory).on("n0", {"main": (f"GPU-n0-{index}",)})
+    return pod.with_annotation(names.TERMINATE_AT, text_of(until)) if until else pod
+
+
+def test_all_pods_that_share_a_gpu_are_named_and_it_counts_once_until_the_last_has_left() -> None:
+    seen = _sharing(_sharer("a", 8_192, until=NOW + DAY), _sharer("b", 8_192, until=NOW + 2 * DAY))
+    assert _explained(seen, may_name=_anyone) == [
+        "Of the GPUs that would fit, pods without a booking use 1 (until 2026-11-25 10:00 UTC).",
+        f"They are used by default/a until {_TOMORROW} and default/b until 2026-11-25 10:00 UTC.",
+    ]
+
+
+def test_to_a_pod_that_wants_a_share_only_gpus_without_room_are_taken_and_the_most_room_is_said() -> None:
+    seen = _sharing(_sharer("a", 70_000), _sharer("b", 8_192, index=1))
+    assert _explained(seen, alices("w").shares(memory=16_384), _anyone) == [
+        "Of the GPUs that would fit, pods without a booking use 1.",
+        "Of those that are shared, the one with the most room has 10000 MiB left, on n0.",
+        "They are used by default/a.",
+    ]
