@@ -17,6 +17,7 @@ from tests.bench import (
     bench_extender,
     bench_filter,
     bench_links,
+    bench_packing,
     bench_page,
     bench_plan,
     bench_pods,
@@ -24,6 +25,7 @@ from tests.bench import (
     bench_recovery,
     bench_rejected,
     bench_schedule,
+    bench_shares,
     bench_takeover,
     bench_waiting,
     bench_writers,
@@ -34,6 +36,8 @@ from tests.bench.rows import Kind
 
 MEASURES: Final[tuple[Measure, ...]] = (
     bench_filter.MEASURE,
+    bench_shares.MEASURE,
+    bench_packing.MEASURE,
     bench_extender.MEASURE,
     bench_rejected.MEASURE,
     bench_decisions.MEASURE,
@@ -63,6 +67,9 @@ NEWER_THAN_THE_RESULTS: Final = frozenset(
     {
         *("command-line-bookings", "command-line-status", "command-line-help", "demo-first", "demo-again"),
         *("preferred-share-p50", "prestart-share-p50"),
+        *("filter-share-p50", "filter-share-new-p50", "filter-share-opens-p50", "filter-share-refused-p50"),
+        *("share-writes", "packing-pods", "packing-opened", "packing-gpushare", "packing-bound"),
+        "packing-whole",
     }
 )
 """Rows that the last whole run (bench/results.json) did not have yet; the next one empties this."""
