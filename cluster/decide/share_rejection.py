@@ -51,7 +51,7 @@ def _share_shortages(request: GpuRequest, view: NodeView, share: ShareRequest) -
 
 
 def _unsuitable(request: GpuRequest, view: NodeView, share: ShareRequest) -> Iterator[Reason]:
-    """Why the node's healthy GPUs would not do even if nobody had any of them."""
+    """Why the node's healthy GPUs do not do, even if nobody had any of them."""
     everything, selector = view.all_by_model.get(names.GPU_RESOURCE, {}), request.selector.text
     matching_gpus = matching_count(everything, request)
     if sum(map(len, everything.values())) < share.width:
@@ -68,8 +68,7 @@ def _unsuitable(request: GpuRequest, view: NodeView, share: ShareRequest) -> Ite
         yield reasons.SHARE_TOO_LARGE.reason(f"{share.text}{selector}")
     if not fits(request, view.empty_offer):
         yield reasons.SHARE_MODE.reason()
-    if not fits(request, view.healthy_offer):
-        yield reasons.UNHEALTHY.reason(selector)
+    yield reasons.UNHEALTHY.reason(selector)
 
 
 def share_in_use(request: GpuRequest) -> Reason:
