@@ -19,11 +19,11 @@ from extender.verbs.filter import Filter
 from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
 from tests.bench.bench_filter import Scheduler
 from tests.bench.child import child
+from tests.bench.cluster_of_shares import LARGEST, share_body, whole_body
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
 from tests.bench.measured_cluster import GPUS
 from tests.bench.rows import Kind, Row, Target
-from tests.bench.shared_cluster import LARGEST, share_body, whole_body
 from tests.bench.table import percentile
 from tests.bench.timing import in_turns
 from tests.fakes.objects import a_lease, a_node, a_pod, shared_gpu

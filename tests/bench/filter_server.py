@@ -29,8 +29,8 @@ from extender.wire import (
     LoggedAnswer,
 )
 from tests.bench.child import announce, await_end
+from tests.bench.cluster_of_shares import a_shared_state
 from tests.bench.measured_cluster import a_state
-from tests.bench.shared_cluster import a_shared_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable

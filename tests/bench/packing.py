@@ -39,11 +39,11 @@ def read(folder: Path) -> Trace:
         nodes = tuple(int(row["gpu"]) for row in csv.DictReader(file))
     with (folder / PODS).open(newline="") as file:
         pods = sorted(csv.DictReader(file), key=lambda row: int(row["creation_time"]))
-    asked = [(int(row["num_gpu"]), int(row["gpu_milli"])) for row in pods]
+    requested = [(int(row["num_gpu"]), int(row["gpu_milli"])) for row in pods]
     return Trace(
         nodes,
-        shares=tuple(milli for count, milli in asked if count == 1 and milli < GPU),
-        whole=tuple(count for count, milli in asked if count and milli == GPU),
+        shares=tuple(milli for count, milli in requested if count == 1 and milli < GPU),
+        whole=tuple(count for count, milli in requested if count and milli == GPU),
     )
 
 
