@@ -12,9 +12,13 @@ preemption would search for victims, find that none is needed, and fail with an 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Self
 
 from cluster import names
+
+KEPT: Final = 1_000
+"""Reasons that are kept: one pod has the same one on many nodes."""
 
 
 class Reason(str):
@@ -58,11 +62,16 @@ class Cause:
 
     def reason(self, detail: str = "") -> Reason:
         """The reason as a message."""
-        return Reason(self.pattern.replace("{}", detail), self.code, self.counted.replace("{}", detail))
+        return _reason(self.pattern, self.code, self.counted, detail)
 
     def of_all(self, message: str) -> Reason:
         """The reason with a message about all nodes together; filter does not use these."""
         return Reason(message, self.code, message)
+
+
+@lru_cache(KEPT)
+def _reason(pattern: str, code: str, counted: str, detail: str) -> Reason:
+    return Reason(pattern.replace("{}", detail), code, counted.replace("{}", detail))
 
 
 ELSEWHERE: Final = Cause(

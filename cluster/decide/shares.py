@@ -10,7 +10,7 @@ before it are placed otherwise. So a pod is refused only where nothing fits, exc
 that trying everything would take too long.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,18 +18,16 @@ from cluster import names
 from cluster.decide.available import matching, reserved
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.amounts import NO_USE, Holding, Room
+from cluster.decide.ledger.offers import Rooms
 from cluster.decide.request import GpuRequest
 from cluster.objects.assignment import Assignment
 from cluster.objects.inventory import Device, SharingMode
-from cluster.objects.share_request import DEFAULT_MODE, ShareNeed, ShareRequest, Slot
+from cluster.objects.share_request import ShareNeed, ShareRequest, Slot
 
 TRIES: Final = 2_000
 """Number of places that are tried for the shares of one pod on one node."""
 MODES: Final[tuple[SharingMode, ...]] = ("time-slice", "mps")
 """In the order in which they are tried for a pod that takes any."""
-
-Rooms = Mapping[str, tuple[tuple[Device, Room], ...]]
-"""Model -> GPUs that a pod accepts, with what is left of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +83,6 @@ def rooms(request: GpuRequest, view: NodeView) -> Rooms:
         ours = tuple(one for one in opened if takes(one[0]) and is_offered(one[0]))
         found[model] = (*ours, *found.get(model, ()))
     return found
-
-
-def fits_beside_others(request: GpuRequest, view: NodeView) -> bool:
-    """Whether the only share of a pod fits on a GPU that is shared already: the quick answer in most cases.
-
-    False says nothing.
-    """
-    share = request.share
-    if share is None or request.hold or len(share.needs) != 1 or share.needs[0].count != 1:
-        return False
-    slot = Slot((share.needs[0].amount,))
-    for opened in view.open_by_model.values():
-        for device, room in reversed(opened):
-            part = Holding(device.uuid, slot.memory_on(device), slot.cores, share.mode or DEFAULT_MODE)
-            if room.fits(part) and device.uuid not in view.on_hold and request.selector.takes(device):
-                return True
-    return False
 
 
 def place(request: GpuRequest, found: Rooms, *, spare: int = 0) -> Shared | None:

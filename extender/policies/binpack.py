@@ -2,19 +2,22 @@
 
 Promise: of two nodes, the one of whose devices a larger part is in use with the pod on it never has the lower
 score; a node that the pod fills up has the highest. For a pod with shares: a node on which it needs no
-further GPU is better than any on which it does; among these, the fuller its GPUs are then, the better.
+further GPU is better than any on which it does; among these, the fuller its GPUs are then, the better. Most
+of these scores tell GPUs apart that are nearly full then: there a share is lost that fits less well.
 """
 
+from bisect import bisect_left
 from typing import Final
 
 from cluster.decide.ledger import NodeView
 from cluster.decide.placement import NoPlaceError, choose_shares
 from cluster.decide.request import GpuRequest
 from extender.policies import Reserved
-from extender.policies.utilization import utilization
+from extender.policies.utilization import WHOLE_GPU, utilization
 from extender.wire import MAX_SCORE
 
-HALF: Final = MAX_SCORE // 2
+LEFT: Final = (0, 10, 30, 60, 100, 180, 300)
+"""Thousandths of its shared GPUs that may be left: for the highest score, the next one, and so on."""
 
 
 def binpack(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
@@ -27,13 +30,14 @@ def binpack(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
 
 
 def _of_shares(request: GpuRequest, view: NodeView) -> int:
-    """5 to 10 where GPUs that are shared already have room, by how full they are then; 0 to 4 elsewhere."""
+    """3 to 10 where GPUs that are shared already have room, by how full they are then; 0 to 2 elsewhere."""
     try:
         found = choose_shares(request, view)
     except NoPlaceError:
         return 0
     if found.opened:
         there = utilization(request, view)
-        return (HALF - 1) * (there.devices - there.free) // there.devices if there else 0
+        most = MAX_SCORE - len(LEFT) - 1
+        return most * (there.devices - there.free) // there.devices if there else 0
     offered = sum(one.share.memory for one in view.devices if one.share and one.uuid in found.uuids)
-    return HALF + (MAX_SCORE - HALF) * (offered - found.left) // max(1, offered)
+    return MAX_SCORE - bisect_left(LEFT, WHOLE_GPU * found.left / max(1, offered))

@@ -1,186 +1,150 @@
-"""Fair shares at their largest: a pass over the line, and the search for victims, without the API server.
+"""Filter for pods with a share of a GPU, over HTTP, in turns with filter for pods with whole GPUs.
 
-The nodes' candidates are known beforehand, as the planner's cache of holders keeps them from pass to pass.
+Sizes of shares are many, so there are rows for pods of a size that no pod had before: for them every node is
+judged. Beside them stand pods with whole GPUs that differ from all before them in their priority.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from random import Random
-from time import process_time
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection
-from cluster.decide.fairshare import (
-    EQUAL,
-    Account,
-    Books,
-    Line,
-    Outcome,
-    Pass,
-    Running,
-    Tenant,
-    Unit,
-    advance,
-    deserve,
-    grants,
-    observe,
-    reclaim,
-)
-from cluster.decide.fairshare.settings import DAY, HOUR, Amount
+import msgspec
+
+from cluster.fake.clock import FakeClock
+from cluster.fake.server import FakeKube
+from cluster.kube.resources import LEASES, NODES, PODS
+from extender.binding.bind import Bind
+from extender.binding.keyed_lock import KeyedLock
+from extender.state.cluster_state import ClusterState
+from extender.verbs.filter import Filter
+from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
+from tests.bench.bench_filter import Scheduler
+from tests.bench.child import child
+from tests.bench.cluster_of_shares import LARGEST, share_body, whole_body
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
 from tests.bench.measured_cluster import GPUS
 from tests.bench.rows import Kind, Row, Target
 from tests.bench.table import percentile
+from tests.bench.timing import in_turns
+from tests.fakes.objects import a_lease, a_node, a_pod, shared_gpu
 
-WAITING: Final = 10_000
-USERS: Final = 1_000
-NODES: Final = 100
-LARGE: Final = 5_000
-ROUNDS: Final = 15
-_FLOOR: Final = "looking at every waiting pod once"
-_LINE: Final = f"{WAITING} waiting pods of {USERS} users on {NODES} nodes"
-_PASS: Final = Kind(
-    "shares-pass", f"shares, order and one grant, {_LINE}: processor time", "ms", _FLOOR, Target(value=20)
-)
-_FULL: Final = Kind("shares-full", f"the same where nothing is free, {_LINE}", "ms", _FLOOR, Target(value=20))
-_BIG: Final = f"{LARGE} nodes, {LARGE * GPUS} GPUs, {USERS} users"
-_HELD: Final = "looking at every running pod once"
-_ONE: Final = Kind("shares-search-one", f"who leaves for one GPU ({_BIG})", "ms", _HELD, Target(value=100))
-_FAR: Final = Kind(
-    "shares-search-far",
-    f"the same where one user alone holds too much ({_BIG})",
+NODES_COUNT: Final = 1_000
+CALLS: Final = 200
+WARM_UP: Final = CALLS // 10
+BOUND: Final = 16
+"""Pods whose API writes are counted."""
+_SIZE: Final = f"{NODES_COUNT} nodes, {NODES_COUNT * GPUS} pods with a share, p50"
+_TARGET: Final = Target(value=4, ratio=1.5)
+_FLOOR: Final = "a pod with a whole GPU, as many nodes and pods with whole GPUs"
+_NEW_FLOOR: Final = f"{_FLOOR}, of a priority that none had before"
+_KNOWN: Final = Kind("filter-share-p50", f"filter over HTTP for a share, {_SIZE}", "ms", _FLOOR, _TARGET)
+_BESIDE: Final = Kind(
+    "filter-share-new-p50",
+    f"the same for a share of a new size, with room on GPUs that are shared already, {_SIZE}",
     "ms",
-    _HELD,
-    Target(value=100),
+    _NEW_FLOOR,
+    _TARGET,
 )
-_GANG: Final = Kind(
-    "shares-search-gang", f"who leaves for a gang of 8 x 8 GPUs ({_BIG})", "ms", _HELD, Target(value=400)
+_OPENS: Final = Kind(
+    "filter-share-opens-p50",
+    f"the same for a share of a new size that needs a free GPU, {_SIZE}",
+    "ms",
+    _NEW_FLOOR,
+    _TARGET,
 )
-_NOW: Final = 100 * DAY
-
-
-@dataclass
-class _Nodes:
-    """Candidates of all nodes, and the costs of each node's victims, the smallest first."""
-
-    candidates: Mapping[str, NodeCandidate]
-    costs: Mapping[str, list[int]] = field(default_factory=dict)
-
-    def bounds(self, unit: Unit, gpus: Amount) -> Iterable[tuple[int, str]]:
-        """Pods of one GPU: the sum of the cheapest."""
-        return ((sum(costs[: int(gpus)]), node) for node, costs in self.costs.items() if unit.gpus)
-
-    def candidate(self, node: str, unit: Unit) -> NodeCandidate:
-        """The same for every unit."""
-        return self.candidates[node] if unit.gpus else NodeCandidate(node=node)
-
-    def suits(self, unit: Unit, selection: VictimSelection) -> bool:
-        """Devices alone decide."""
-        return len(selection.devices) <= unit.gpus
-
-    def elsewhere(
-        self, _units: Iterable[Running], _without: AbstractSet[str] = frozenset()
-    ) -> frozenset[str]:
-        """Nothing is free."""
-        return frozenset()
-
-    def settle(self, unit: Unit, selections: tuple[VictimSelection, ...]) -> None:
-        """One unit a pass."""
+_REFUSED: Final = Kind(
+    "filter-share-refused-p50",
+    f"the same for shares of a new size on two GPUs, with room nowhere, {_SIZE}",
+    "ms",
+    f"{_NEW_FLOOR}, and two GPUs of one node, which are free nowhere",
+    _TARGET,
+)
+_WRITES: Final = Kind(
+    "share-writes",
+    f"API writes of the extender per pod with a share, from filter to bind, mean of {BOUND}",
+    "calls",
+    target=Target(value=1),
+)
+_READING: Final = frozenset({"GET", "LIST", "WATCH"})
+Body = Callable[[int], bytes]
+"""Number of a question -> the question."""
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
     """All rows."""
-    yield _pass(_PASS, room=1)
-    yield _pass(_FULL, room=0)
-    yield _search(_ONE, 1, {})
-    yield _search(_FAR, 1, {Tenant("u7"): 100})
-    yield _search(_GANG, 8 * GPUS, {})
+    size = str(NODES_COUNT)
+    with (
+        child("tests.bench.filter_server", size, "shared") as shared,
+        child("tests.bench.filter_server", size) as whole,
+    ):
+        ours, theirs = Scheduler(int(shared), NODES_COUNT), Scheduler(int(whole), NODES_COUNT)
+        fitting = NODES_COUNT - NODES_COUNT // 2
+        for kind, share, floor, fits in (
+            (_KNOWN, lambda _: _share(1000), lambda _: _whole(1000), fitting),
+            (_BESIDE, lambda number: _share(1001 + number), lambda number: _whole(2000 + number), fitting),
+            (_OPENS, lambda number: _share(LARGEST + number), lambda number: _whole(3000 + number), fitting),
+            (_REFUSED, lambda number: _share(LARGEST + number, 2), lambda number: _whole(number, 2), 0),
+        ):
+            yield _row(kind, (ours, share), (theirs, floor), fits)
+        ours.close()
+        theirs.close()
+    yield _WRITES.row(writes() / BOUND)
 
 
-def _pass(kind: Kind, *, room: int) -> Row:
-    rng = Random(1)  # noqa: S311
-    sizes = (1, 1, 1, 2, 4, 8)
-    units = [
-        Unit(uid=f"p{n}", tenant=Tenant(f"u{n % USERS}"), gpus=rng.choice(sizes), kind=n % 3, created=n)
-        for n in range(WAITING)
-    ]
-    line, held = Line(units), {Tenant(f"u{n}"): n % 2 for n in range(USERS)}
-    shares = deserve(EQUAL, NODES * GPUS, held, line.wanted)
-    books = advance(Books(at=_NOW), shares, _NOW + DAY, largest=line.largest)
-
-    def once() -> int:
-        left = [room] + [0] * (NODES - 1)
-
-        def place(unit: Unit) -> int | None:
-            node = next((node for node, free in enumerate(left) if free >= unit.gpus), None)
-            if node is not None:
-                left[node] -= int(unit.gpus)
-            return node
-
-        now = advance(books, shares, _NOW + DAY + HOUR, largest=line.largest)
-        present = deserve(EQUAL, NODES * GPUS, held, line.wanted)
-        return len(list(grants(line, present, observe(now, present), place)))
-
-    assert once() == room
-    ours = [_processor(once) for _ in range(ROUNDS)]
-    least = [_processor(lambda: sum(unit.gpus > 0 for unit in line)) for _ in range(ROUNDS)]
-    return kind.row(1e3 * percentile(ours, 50), 1e3 * percentile(least, 50))
+def _share(memory: int, gpus: int = 1) -> bytes:
+    return share_body(NODES_COUNT, memory, gpus)
 
 
-def _search(kind: Kind, gpus: int, only_over: Mapping[Tenant, int]) -> Row:
-    nodes, running = _crowd(only_over)
-    alice = Tenant("alice")
-    members = (GPUS,) * (gpus // GPUS) if gpus > GPUS else ()
-    line = Line([Unit(uid="a", tenant=alice, gpus=gpus, members=members)])
-    held: dict[Tenant, int] = {}
-    for one in running.values():
-        held[one.unit.tenant] = held.get(one.unit.tenant, 0) + 1
-    # Everybody wants more, so that a share is the same for all.
-    wanted = dict.fromkeys(held, LARGE) | dict(line.wanted)
-    shares = deserve(EQUAL, LARGE * GPUS, held, wanted)
-    account = Account(lag=100 * DAY, withheld=100 * DAY, starved_since=_NOW - DAY)
-
-    def once() -> Outcome:
-        books = Books(at=_NOW, accounts={alice: account})
-        return reclaim(Pass(line=line, shares=shares, books=books, running=running, places=nodes))
-
-    assert len(once().reclaims) == 1
-    ours = [_processor(once) for _ in range(ROUNDS)]
-    least = [_processor(lambda: sum(one.since > 0 for one in running.values())) for _ in range(ROUNDS)]
-    return kind.row(1e3 * percentile(ours, 50), 1e3 * percentile(least, 50))
+def _whole(priority: int, gpus: int = 1) -> bytes:
+    return whole_body(NODES_COUNT, priority, gpus)
 
 
-def _crowd(only_over: Mapping[Tenant, int]) -> tuple[_Nodes, dict[str, Running]]:
-    """Pods of one GPU on every device; with ``only_over`` all users but these hold the same."""
-    rng = Random(2)  # noqa: S311
-    users = [Tenant(f"u{number}") for number in range(USERS)]
-    total = LARGE * GPUS
-    extra = [tenant for tenant, more in only_over.items() for _ in range(more)]
-    rest = total - len(extra)
-    holders = [users[n % USERS] for n in range(rest)] if extra else rng.choices(users, k=rest)
-    holders += extra
-    rng.shuffle(holders)
-    running: dict[str, Running] = {}
-    candidates: dict[str, NodeCandidate] = {}
-    for index in range(LARGE):
-        node, victims = f"n{index:04}", []
-        for slot in range(GPUS):
-            uid = f"{node}-{slot}"
-            since = _NOW - rng.randrange(HOUR, 10 * DAY)
-            unit = Unit(uid=uid, tenant=holders[index * GPUS + slot], gpus=1, created=since)
-            running[uid] = Running(unit=unit, since=since)
-            victims.append(Victim(uid=uid, devices=(f"{uid}-d",), cost=rng.randrange(HOUR // 2), since=since))
-        candidates[node] = NodeCandidate(node=node, victims=tuple(victims))
-    costs = {node: sorted(v.cost for v in one.victims) for node, one in candidates.items()}
-    return _Nodes(candidates, costs), running
+def _row(kind: Kind, ours: tuple[Scheduler, Body], theirs: tuple[Scheduler, Body], fitting: int) -> Row:
+    """The medians of both; each question is asked once, unless all of them are the same."""
+    works = []
+    for scheduler, body in (ours, theirs):
+        checked(scheduler.ask("/filter", body(0)), fitting)
+        questions = iter([body(1 + number) for number in range(CALLS + WARM_UP)])
+        works.append(lambda s=scheduler, q=questions: s.ask("/filter", next(q)))
+    times, floor = in_turns(CALLS, *works)
+    return kind.row(1000 * percentile(times, 50), 1000 * percentile(floor, 50))
 
 
-def _processor(call: Callable[[], object]) -> float:
-    began = process_time()
-    call()
-    return process_time() - began
+def checked(content: bytes, fitting: int) -> None:
+    """Check that so many nodes fit.
+
+    Raises:
+        RuntimeError: others do.
+    """
+    answer = msgspec.json.decode(content, type=ExtenderFilterResult)
+    if answer.error or len(answer.node_names or ()) != fitting:
+        found = answer.error or f"{len(answer.node_names or ())} nodes fit, not {fitting}"
+        raise RuntimeError(f"{found}; what is measured is not filter's work.")
 
 
-MEASURE: Final = Measure("shares", (_PASS, _FULL, _ONE, _FAR, _GANG), measure)
+def writes() -> int:
+    """Calls by which the extender changes something while pods with a share are bound one after the other."""
+    clock = FakeClock()
+    kube, state = FakeKube(clock), ClusterState(clock)
+    state.of(NODES).upsert(a_node("n0", *(shared_gpu(index) for index in range(GPUS))))
+    state.of(LEASES).upsert(a_lease("n0", renewed=clock.now()))
+    verb = Filter(state)
+    bind = Bind(kube, state, clock, KeyedLock(clock), leads=lambda: True, patience=0)
+    for number in range(BOUND):
+        pod = kube.put(PODS, {**a_pod(f"share-{number}").shares(memory=3000, aliyun=3).raw})
+        state.of(PODS).upsert(pod)
+        verb(ExtenderArgs(pod=pod, node_names=("n0",)))
+        meta = pod.metadata
+        error = bind(
+            ExtenderBindingArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node="n0")
+        ).error
+        if error:
+            raise RuntimeError(f"A pod with a share is not bound: {error}")
+        taken = {"status": {"startTime": clock.now().isoformat()}}
+        state.of(PODS).upsert(
+            kube.patch(PODS, meta.name, taken, namespace=meta.namespace, subresource="status")
+        )
+    return sum(call.verb not in _READING and not call.path.endswith("/status") for call in kube.calls)
+
+
+MEASURE: Final = Measure("shares", (_KNOWN, _BESIDE, _OPENS, _REFUSED, _WRITES), measure)

@@ -1,6 +1,7 @@
 """The extender's HTTP server over a cluster of N nodes: ``/filter`` decides, ``/echo`` echoes the names.
 
-Run by ``bench_filter`` in a process of its own; its first line is the port.
+Run by ``bench_filter`` in a process of its own, and by ``bench_shares``, with ``shared``, over a cluster
+whose GPUs are shared; its first line is the port.
 """
 
 import gc
@@ -28,6 +29,7 @@ from extender.wire import (
     LoggedAnswer,
 )
 from tests.bench.child import announce, await_end
+from tests.bench.cluster_of_shares import a_shared_state
 from tests.bench.measured_cluster import a_state
 
 if TYPE_CHECKING:
@@ -72,10 +74,11 @@ def _app(verb: "Callable[[ExtenderArgs], ExtenderFilterResult | LoggedAnswer]") 
     )
 
 
-def main(nodes: int) -> None:
+def main(nodes: int, *, shared: bool = False) -> None:
     """Serve until standard input ends."""
     logs.configure(level="info")
-    ours, echo = _app(Filter(a_state(nodes)).answer_logged), _app(_echo)
+    state = a_shared_state(nodes) if shared else a_state(nodes)
+    ours, echo = _app(Filter(state).answer_logged), _app(_echo)
     # As in the extender after its first synchronisation (extender/__main__.py).
     gc.collect()
     gc.freeze()
@@ -92,4 +95,4 @@ def main(nodes: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), shared="shared" in sys.argv[2:])

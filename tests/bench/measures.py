@@ -15,8 +15,10 @@ from tests.bench import (
     bench_demo,
     bench_evictions,
     bench_extender,
+    bench_fair_shares,
     bench_filter,
     bench_links,
+    bench_packing,
     bench_page,
     bench_plan,
     bench_pods,
@@ -35,11 +37,13 @@ from tests.bench.rows import Kind
 
 MEASURES: Final[tuple[Measure, ...]] = (
     bench_filter.MEASURE,
+    bench_shares.MEASURE,
+    bench_packing.MEASURE,
     bench_extender.MEASURE,
     bench_rejected.MEASURE,
     bench_decisions.MEASURE,
     bench_plan.MEASURE,
-    bench_shares.MEASURE,
+    bench_fair_shares.MEASURE,
     bench_page.MEASURE,
     bench_calendar.MEASURE,
     bench_command_line.MEASURE,
@@ -63,9 +67,12 @@ MEASURES: Final[tuple[Measure, ...]] = (
 )
 NEWER_THAN_THE_RESULTS: Final = frozenset(
     {
-        *(kind.name for kind in bench_shares.MEASURE.kinds),
+        *(kind.name for kind in bench_fair_shares.MEASURE.kinds),
         *("command-line-bookings", "command-line-status", "command-line-help", "demo-first", "demo-again"),
         *("preferred-share-p50", "prestart-share-p50"),
+        *("filter-share-p50", "filter-share-new-p50", "filter-share-opens-p50", "filter-share-refused-p50"),
+        *("share-writes", "packing-pods", "packing-opened", "packing-gpushare", "packing-bound"),
+        "packing-whole",
     }
 )
 """Rows that the last whole run (bench/results.json) did not have yet; the next one empties this."""

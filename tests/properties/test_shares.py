@@ -3,7 +3,7 @@
 The reference knows slots as the kubelet does, and nothing of how the product counts or searches.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Final
 
@@ -11,13 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import names
+from cluster.decide import share_fit
 from cluster.decide.ledger import Ledger, NodeView
 from cluster.decide.placement import NoPlaceError, choose, choose_shares
 from cluster.decide.predicates import rejection
 from cluster.decide.request import gpu_request_of
+from cluster.decide.shares import place
 from cluster.objects.assignment import Assignment, devices_of, readable_assignment_of
 from cluster.objects.inventory import Device, Sharing
-from tests.fakes.objects import PodBuilder, a100, a_node, a_pod, shared_gpu
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_node, a_pod, shared_gpu
 
 MEMORY: Final = 1000
 SLOTS: Final = 4
@@ -213,3 +215,48 @@ def test_no_gpu_is_opened_while_a_shared_one_has_room(shares: list[int], more: i
         assert bool(chosen.opened) == (not enough)
         assert not enough or chosen.left + memory == min(enough)
         ledger.apply_pod(pod.on("n0", chosen.assignment).obj)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> PodBuilder:
+    """A pod with shares, for two models, of any mode."""
+    pod = a_pod("asks")
+    for number in range(draw(st.integers(1, 2))):
+        gpus = draw(st.integers(1, 3))
+        pod = pod.shares(container=f"c{number}", gpus=gpus, **draw(AMOUNT), **draw(CORES))
+    if draw(st.booleans()):
+        pod = pod.wants(*draw(st.sampled_from(((A100,), (A6000,), (A100, A6000)))))
+    return pod.with_annotation(names.SHARING_MODE, draw(st.sampled_from((*MODES, "any"))))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), AMOUNT, CORES, st.sampled_from(MODES)), max_size=8), requests())
+def test_a_share_fits_an_offer_just_where_the_search_finds_its_place(
+    held: list[tuple[int, dict[str, int], dict[str, int], str]], asks: PodBuilder
+) -> None:
+    """Also as if every GPU had slots and modes enough, which is how a reason is found."""
+    offers = (OFFER, Sharing(slots=1, memory=MEMORY // 2), OFFER, Sharing(slots=2, memory=MEMORY))
+    gpus = (a100(0, share=offers[0]), a100(1, share=offers[1]), a6000(2, share=offers[2]))
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", *gpus, a6000(3, share=offers[3])))
+    for number, (gpu, amount, cores, mode) in enumerate(held):
+        pod = a_pod(f"p{number}").shares(**amount, **cores).with_annotation(names.SHARING_MODE, mode)
+        ledger.apply_pod(pod.on("n0", {"main": (f"GPU-n0-{gpu}",)}).obj)
+    request, offer = gpu_request_of(asks.obj), ledger.view("n0").offer
+    for any_mode, any_slots in product((False, True), repeat=2):
+        found = {
+            model: tuple(
+                (
+                    device,
+                    replace(
+                        room,
+                        modes=frozenset(MODES) if any_mode else room.modes,
+                        slots=100 if any_slots else room.slots,
+                    ),
+                )
+                for device, room in rooms
+                if request.selector.takes(device)
+            )
+            for model, rooms in offer.rooms.items()
+        }
+        quick = share_fit.fits(request, offer, any_mode=any_mode, any_slots=any_slots)
+        assert quick == (place(request, found) is not None)

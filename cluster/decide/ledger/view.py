@@ -10,6 +10,7 @@ from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.ledger.holds import OnHold
 from cluster.decide.ledger.node_shape import NodeShape, shape_of
 from cluster.decide.ledger.nominated import Nominated
+from cluster.decide.ledger.offers import Offer
 from cluster.objects.inventory import Device, resource_of
 
 ByModel = dict[str, tuple[Device, ...]]
@@ -76,15 +77,61 @@ class NodeView:
         return {model: tuple(sorted(rooms, key=_room_and_index)) for model, rooms in sorted(found.items())}
 
     @cached_property
+    def shareable_by_model(self) -> ByModel:
+        """Model -> every GPU that is offered in shares, including unhealthy and held ones."""
+        groups = self.all_by_model.get(names.GPU_RESOURCE, {})
+        return {
+            model: tuple(device for device in found if device.share and device.share.slots)
+            for model, found in groups.items()
+        }
+
+    @cached_property
+    def empty_offer(self) -> Offer:
+        """What the node's GPUs would offer to shares if they were healthy and nobody had any of them."""
+        return Offer(
+            {
+                model: tuple((device, NO_USE.room_on(device)) for device in found)
+                for model, found in self.shareable_by_model.items()
+            }
+        )
+
+    @cached_property
+    def healthy_offer(self) -> Offer:
+        """What its healthy GPUs would offer if nobody had any of them."""
+        if len(self._shareable) == sum(map(len, self.shareable_by_model.values())):
+            return self.empty_offer
+        rooms = self.empty_offer.rooms
+        return Offer(
+            {model: tuple(one for one in found if one[0].is_healthy) for model, found in rooms.items()}
+        )
+
+    @cached_property
+    def offer(self) -> Offer:
+        """What its healthy GPUs offer now, including those on hold."""
+        return Offer(
+            {
+                model: tuple((device, self.room(device)) for device in found if device.is_healthy)
+                for model, found in self.shareable_by_model.items()
+            }
+        )
+
+    @cached_property
+    def unreserved_offer(self) -> Offer:
+        """What its healthy GPUs offer now, without those on hold: to pods without a hold."""
+        if not self.on_hold:
+            return self.offer
+        return Offer(
+            {
+                model: tuple(one for one in found if one[0].uuid not in self.on_hold)
+                for model, found in self.offer.rooms.items()
+            }
+        )
+
+    @cached_property
     def _shareable(self) -> dict[str, Device]:
         """UUID -> healthy whole GPU that may be given in shares."""
-        groups = self.healthy_by_model.get(names.GPU_RESOURCE, {})
-        return {
-            device.uuid: device
-            for devices in groups.values()
-            for device in devices
-            if device.share and device.share.slots
-        }
+        groups = self.shareable_by_model.values()
+        return {device.uuid: device for found in groups for device in found if device.is_healthy}
 
     @cached_property
     def models(self) -> dict[str, str]:
