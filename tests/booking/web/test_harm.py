@@ -22,7 +22,7 @@ HARM = [
     "\u202eecila",
 ]
 BODY = {"model": A100, "duration": "P2D"}
-ELSEWHERE = {"policy", "now", "why"}
+ELSEWHERE = {"policy", "now", "queue", "why"}
 """Routes that answer from the policy file and the cluster."""
 TEXTS = ("model", "namespace", "topology", "user", "start", "end", "duration")
 
