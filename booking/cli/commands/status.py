@@ -27,11 +27,12 @@ _STANDINGS = {
     "in_use": "in use",
 }
 """Keys of the answer -> the words of docs/vocabulary.md."""
+_OUTGOING = frozenset({"opportunistic", "expired"})
+"""Rights by which a pod has a GPU only until a booked pod needs it."""
 _COLOURS = {
     "idle though booked": "red",
-    "booked": "green",
-    "opportunistic": "yellow",
-    "expired": "yellow",
+    "in use": "green",
+    "lent": "yellow",
     "unhealthy": "red",
     _SQUATTER: "red",
 }
@@ -50,8 +51,9 @@ _COLOURS = {
 def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
     """Show the GPUs of these NODES, by default of all: who holds them, until when, and how they are used.
 
-    The state of a GPU that a pod holds says by what right it does: booked; protected (nobody takes it away);
-    granted (by MAIA); expired (its booking is over); opportunistic. The last two must leave for booked pods.
+    The state of a GPU that a pod holds is "in use", with the right by which it stays: booked; protected
+    (nobody takes it away); granted (by MAIA). Or it is "lent": its pod leaves when a booked pod needs the GPU;
+    expired means that its booking is over.
 
     A GPU that pods share has a line of its own, with what they have of it together, and one for each of them.
 
@@ -102,7 +104,7 @@ def _standing(device: Row) -> str | None:
 
 
 def _colour(row: Row) -> str | None:
-    return _COLOURS.get(_state(row) or "")
+    return _COLOURS.get((_state(row) or "").partition(":")[0])
 
 
 def _chosen(answer: Row, nodes: tuple[str, ...], model: str | None) -> dict[str, Any]:
@@ -194,7 +196,7 @@ def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...
             "STATE",
             lambda r: _state(r) if r["node_state"] == "ready" else f"{_state(r)} ({r['node_state']})",
             may_be_cut=True,
-            least=len("opportunistic"),
+            least=len("in use: protected"),
             colour=_colour,
         ),
         Column("USER", lambda r: _of_pod(r, "user"), may_be_cut=True),
@@ -213,11 +215,15 @@ def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...
 
 
 def _state(row: Row) -> str | None:
-    """The state of a GPU; the right of the pod that uses it; how it stands if none does."""
+    """How a GPU stands, in the words of docs/vocabulary.md, with the right of the pod that has it."""
     state: str | None = row["state"]
-    held = (row.get("pod") or {}).get("class") if state in _USED else None
-    is_whole_line = state == "free" or (state in _USED and _is_shared_gpu(row))
-    return held or (_standing(row) if is_whole_line else None) or state
+    if state == "free" or (state in _USED and _is_shared_gpu(row)):
+        return _standing(row) or state
+    right = (row.get("pod") or {}).get("class") if state in _USED else None
+    if right is None:
+        return state
+    standing = "lent" if right in _OUTGOING else "in use"
+    return standing if right == "opportunistic" else f"{standing}: {right}"
 
 
 def _is_shared_gpu(row: Row) -> bool:

@@ -1,6 +1,7 @@
 """Nodes, devices and their holders, and why a pod waits; all in words that people understand."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,7 +45,7 @@ def run(site: tuple[Site, str], *words: str) -> Result:
 def test_every_gpu_has_a_line_with_its_holder(site: tuple[Site, str]) -> None:
     rows = [line.split() for line in run(site, "status", "gpu-a2").stdout.splitlines()[1:]]
     assert [row[:2] for row in rows] == [["gpu-a2", str(index)] for index in range(4)]
-    assert rows[0][3:6] == ["opportunistic", "alice", "vision/sweep-7"]
+    assert rows[0][3:6] == ["lent", "alice", "vision/sweep-7"]
     assert rows[2][3:5] == ["unhealthy", "-"]
 
 
@@ -141,16 +142,16 @@ def test_a_change_that_removes_the_risk_does_not_mention_it(tmp_path: Path, opti
     assert not {"at_risk", "alternatives"} & answer.keys()
 
 
-def test_the_state_of_a_gpu_is_the_class_of_its_holder(tmp_path: Path) -> None:
+def test_the_state_of_a_gpu_is_how_it_stands_and_by_which_right(tmp_path: Path) -> None:
     with served(tmp_path) as own:
         daemon = a_pod("monitor").of("carol").created(own[0].clock.now()).asks(1).of_a_daemon_set()
         own[0].cache.of(PODS).upsert(daemon.on("gpu-b1", {"main": ("GPU-gpu-b1-1",)}).obj)
-        rows = [line.split() for line in run(own, "status").stdout.splitlines()[1:]]
+        rows = [re.split(r"  +", line) for line in run(own, "status").stdout.splitlines()[1:]]
         wide = run(own, "status", "gpu-b1", "-o", "wide").stdout
     states = {(row[0], row[1]): row[3] for row in rows}
-    assert states["gpu-a1", "0"] == "booked"
-    assert states["gpu-a2", "0"] == "opportunistic"
-    assert states["gpu-b1", "1"] == "protected"
+    assert states["gpu-a1", "0"] == "in use: booked"
+    assert states["gpu-a2", "0"] == "lent"
+    assert states["gpu-b1", "1"] == "in use: protected"
     assert "CLASS" in wide.splitlines()[0]
     assert wide.splitlines()[2].split().count("protected") == 2
 
