@@ -52,8 +52,8 @@ def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
     """Show the GPUs of these NODES, by default of all: who holds them, until when, and how they are used.
 
     The state of a GPU that a pod holds is "in use", with the right by which it stays: booked; protected
-    (nobody takes it away); granted (by MAIA). Or it is "lent": its pod leaves when a booked pod needs the GPU;
-    expired means that its booking is over.
+    (nobody takes it away); granted (by MAIA). Or it is "lent": its pod leaves when a booked pod needs the
+    GPU; expired means that its booking is over.
 
     A GPU that pods share has a line of its own, with what they have of it together, and one for each of them.
 

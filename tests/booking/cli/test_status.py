@@ -146,12 +146,12 @@ def test_the_state_of_a_gpu_is_how_it_stands_and_by_which_right(tmp_path: Path) 
     with served(tmp_path) as own:
         daemon = a_pod("monitor").of("carol").created(own[0].clock.now()).asks(1).of_a_daemon_set()
         own[0].cache.of(PODS).upsert(daemon.on("gpu-b1", {"main": ("GPU-gpu-b1-1",)}).obj)
-        rows = [re.split(r"  +", line) for line in run(own, "status").stdout.splitlines()[1:]]
+        rows = [re.split(r"  +", line) for line in run(own, "status", "-o", "wide").stdout.splitlines()[1:]]
         wide = run(own, "status", "gpu-b1", "-o", "wide").stdout
     states = {(row[0], row[1]): row[3] for row in rows}
     assert states["gpu-a1", "0"] == "in use: booked"
     assert states["gpu-a2", "0"] == "lent"
-    assert states["gpu-b1", "1"] == "in use: protected"
+    assert states["gpu-b1", "1"] == "in use: protected (unresponsive)"
     assert "CLASS" in wide.splitlines()[0]
     assert wide.splitlines()[2].split().count("protected") == 2
 
