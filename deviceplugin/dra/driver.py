@@ -41,6 +41,8 @@ class Pool:
     """Name of the node, and of its pool."""
     devices: Callable[[], dict[str, str]]
     """Name -> UUID, of the devices that are offered now."""
+    taken: Callable[[], frozenset[str]] = frozenset
+    """UUIDs of devices that living pods have by the device plugin."""
 
 
 class ClaimDriver:
@@ -87,35 +89,37 @@ class ClaimDriver:
     def prepare(self, wanted: ClaimReference) -> PreparedClaim | Refusal:
         """Prepare a claim; a claim that is prepared already has the same answer again."""
         give_up, never = self._clock.monotonic() + PATIENCE, threading.Event()
+        try:
+            claim = None if self._is_prepared(wanted.uid) else self._claim(wanted.namespace, wanted.name)
+        except (ApiError, PreparedError) as error:
+            return Refusal(f"The claim {wanted.key} cannot be read: {error}")
         while True:
-            answer = self._try(wanted)
+            answer = self._try(wanted, claim)
             if not isinstance(answer, Busy):
                 return answer
             if self._clock.monotonic() >= give_up:
                 return Refusal(answer.message)
-            self._clock.wait(never, POLL)
+            if not self._forget_orphans():
+                self._clock.wait(never, POLL)
 
     def unprepare(self, uid: str) -> str | None:
         """Free the devices of a claim; returns why that is not possible, None once it is done."""
         with self._lock:
             return self._forget(uid)
 
-    def _try(self, wanted: ClaimReference) -> PreparedClaim | Refusal | Busy:
-        try:
-            claim = None if self._is_prepared(wanted.uid) else self._claim(wanted.namespace, wanted.name)
-        except (ApiError, PreparedError) as error:
-            return Refusal(f"The claim {wanted.key} cannot be read: {error}")
+    def _try(self, wanted: ClaimReference, claim: ResourceClaim | None) -> PreparedClaim | Refusal | Busy:
+        offer = self._offer()
         with self._lock:
             try:
-                return self._prepare(wanted, claim)
+                return self._prepare(wanted, claim, offer)
             except (PreparedError, OSError) as error:
                 return Refusal(f"The claim {wanted.key} cannot be prepared: {error}")
 
-    def _prepare(self, wanted: ClaimReference, claim: ResourceClaim | None) -> PreparedClaim | Refusal | Busy:
+    def _prepare(
+        self, wanted: ClaimReference, claim: ResourceClaim | None, offer: Offer
+    ) -> PreparedClaim | Refusal | Busy:
         prepared = dict(self._file.read())
-        answer = prepare(wanted, claim, prepared, self._offer())
-        if isinstance(answer, Busy):
-            self._forget_orphans()
+        answer = prepare(wanted, claim, prepared, offer)
         if not isinstance(answer, PreparedClaim):
             return answer
         if answer.uid not in prepared:
@@ -131,7 +135,14 @@ class ClaimDriver:
             device.uuid: device.reason or "It is unhealthy" for device in now.devices if not device.is_healthy
         }
         devices = {name: uuid for name, uuid in self._pool.devices().items() if uuid in now.nodes.of_device}
-        return Offer(driver=self._pool.driver, pool=self._pool.node, devices=devices, unhealthy=unhealthy)
+        return Offer(
+            driver=self._pool.driver,
+            pool=self._pool.node,
+            devices=devices,
+            unhealthy=unhealthy,
+            taken=self._pool.taken(),
+            is_known=now.reported,
+        )
 
     def _is_prepared(self, uid: str) -> bool:
         return uid in self._file.read()
@@ -143,16 +154,22 @@ class ClaimDriver:
             return None
         return claim
 
-    def _forget_orphans(self) -> None:
-        """Free devices of claims whose Unprepare was lost: gone for the API server, and for the kubelet."""
+    def _forget_orphans(self) -> bool:
+        """Free devices of claims whose Unprepare was lost: gone for the API server, and for the kubelet.
+
+        Returns whether there were any. The lock is not held while the API server is asked: nobody's Unprepare
+        waits for that, and a claim that is gone for both does not come back.
+        """
         try:
             known = self._state.read_text()
-        except OSError:
-            return
-        for claim in self._file.read().values():
-            if claim.uid not in known and self._is_gone(claim):
-                log.warning("a claim has ended without the kubelet's call", claim=claim.key)
-                self._forget(claim.uid)
+            claims = tuple(self._file.read().values())
+        except (OSError, PreparedError):
+            return False
+        orphans = [claim for claim in claims if claim.uid not in known and self._is_gone(claim)]
+        problems = [self.unprepare(claim.uid) for claim in orphans]
+        for claim, problem in zip(orphans, problems, strict=True):
+            log.warning("a claim has ended without the kubelet's call", claim=claim.key, problem=problem)
+        return None in problems
 
     def _is_gone(self, claim: PreparedClaim) -> bool:
         try:

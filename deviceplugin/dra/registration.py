@@ -33,8 +33,9 @@ CHECK_EVERY: Final = 0.5
 """Seconds between two looks at whether the driver may be served."""
 GRACE: Final = 2.0
 """Seconds for calls in progress when a server stops."""
-WORKERS: Final = 16
-"""Threads for calls: the kubelet prepares several pods at once, and holds a stream open."""
+WORKERS: Final = 80
+"""Most threads for calls. The kubelet prepares several pods at once, and holds a stream open; a claim that
+waits for the end of another one must leave a thread for that end: a node has 56 MIG devices at most."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,7 @@ class ClaimServing:
         self._devices: dict[str, NodeDevice] = {}
         self._around = Surroundings()
         self._known = False
-        pool = Pool(driver=endpoints.driver, node=node, devices=self._uuids)
+        pool = Pool(driver=endpoints.driver, node=node, devices=self._uuids, taken=self._taken)
         self.driver = ClaimDriver(
             pool,
             kube,
