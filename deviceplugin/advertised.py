@@ -23,6 +23,7 @@ TAKEN_WHOLE = "A pod has the whole GPU that it is a part of"
 TAKEN_IN_PARTS = "A pod has a MIG device of it that does not exist any more"
 IN_ITS_PLACE = "A pod has an earlier MIG device in its place"
 NOT_SHARED = "It is not given in shares any more"
+CLAIMED = "A claim may still have it, from when this node gave its GPUs by claims"
 MIG_UUID = "MIG-"
 """Prefix of a MIG device's UUID."""
 UNKNOWN_MODEL = "unknown"
@@ -111,6 +112,11 @@ def with_absent(
         )
         for uuid in sorted(known - listed_now)
     )
+
+
+def with_claimed(devices: tuple[Device, ...], claimed: AbstractSet[str]) -> tuple[Device, ...]:
+    """The devices; those that claims have are unhealthy for everybody else, on a node that gives none now."""
+    return tuple(_unhealthy_for(device, CLAIMED if device.uuid in claimed else None) for device in devices)
 
 
 def with_cordons(devices: tuple[Device, ...], cordoned: Mapping[str, str]) -> tuple[Device, ...]:

@@ -12,6 +12,7 @@ import structlog
 from cluster import names
 from cluster.kube.interface import Kube
 from cluster.objects.pods import Pod, is_terminal
+from cluster.objects.slots import physical
 from cluster.process.clock import Clock
 from deviceplugin.allocator import AllocatorSources
 from deviceplugin.device_nodes import DeviceNodes
@@ -152,7 +153,9 @@ class ClaimServing:
         pods: tuple[Pod, ...] | None = self._sources.pods.at_once() if found.uids else ()
         if pods is not None:
             found = found.of_pods({pod.metadata.uid for pod in pods if not is_terminal(pod)})
-        return frozenset[str]().union(*found.by_resource(self._sources.resource).values())
+        return frozenset(
+            physical(one) for ids in found.by_resource(self._sources.resource).values() for one in ids
+        )
 
 
 def _value(state: str, *, is_cordoned: bool) -> str:
@@ -161,16 +164,16 @@ def _value(state: str, *, is_cordoned: bool) -> str:
     return _NOT_IN_A_VALUE.sub("-", state).strip("-.") if state != "healthy" else UNHEALTHY
 
 
-def held_by_claims(file: PreparedFile) -> frozenset[str]:
+def held_by_claims(file: PreparedFile) -> frozenset[str] | None:
     """UUIDs of the devices that claims have on this node, for the device plugin.
 
-    A record that cannot be read is logged, and counts as empty: the agent must not fail for it.
+    None if the record cannot be read: then claims may have any of them.
     """
     try:
         claims = file.read().values()
     except PreparedError as error:
         log.warning("the record of claims cannot be read", message=str(error))
-        return frozenset()
+        return None
     return frozenset(one.uuid for claim in claims for one in claim.devices if not one.is_admin)
 
 

@@ -43,11 +43,12 @@ class Lab:
         self.start()
 
     def start(self) -> None:
+        self.file = PreparedFile(self.folder / "prepared.json", self.boot)
         self.driver = ClaimDriver(
             Pool(driver=names.DRA_DRIVER, node=NODE, devices=lambda: DEVICES, taken=lambda: self.by_plugin),
             self.kube,
             self.device_cache,
-            file=PreparedFile(self.folder / "prepared.json", self.boot),
+            file=self.file,
             files=ClaimFiles(self.folder / "cdi", lambda nodes: json.dumps(sorted(nodes.of_device)).encode()),
             kubelet_root=self.folder,
             clock=self.clock,
