@@ -43,6 +43,11 @@ class AdvertisingOptions:
     by_claims: bool = False
     """Whether claims give the devices (DRA), and no resource that a pod may name."""
 
+    @classmethod
+    def of_claims(cls, strategy: Strategy) -> "AdvertisingOptions":
+        """Where claims give the devices: they name MIG devices one by one, so none is hidden for others."""
+        return cls(strategy=strategy, mig=MigStrategy.MIXED, by_claims=True)
+
 
 def advertised(
     devices: Iterable[NodeDevice],

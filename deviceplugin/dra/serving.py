@@ -2,8 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -58,7 +57,10 @@ class ClaimServing:
         specification: Callable[[DeviceNodes], bytes],
         file: PreparedFile,
         clock: Clock,
+        is_ending: bool = False,
     ) -> None:
+        """Args: is_ending: the node gives its GPUs in another way now: none are offered, claims only end."""
+        self._is_ending = is_ending
         self._sources = sources
         self._clock = clock
         self._devices: dict[str, NodeDevice] = {}
@@ -107,16 +109,14 @@ class ClaimServing:
         self._known = True
         self.publisher.wake()
 
-    def run(self, stop: threading.Event) -> None:
-        """Serve the driver, and publish its devices, until the stop event is set."""
-        listener = threading.Thread(target=partial(self._listen, stop), name="claims-changes", daemon=True)
-        publisher = threading.Thread(
-            target=partial(self.publisher.run, stop), name="claims-slices", daemon=True
-        )
-        listener.start()
-        publisher.start()
-        self.registration.run(stop)
-        publisher.join()
+    @property
+    def loops(self) -> Mapping[str, Callable[[threading.Event], None]]:
+        """Threads that serve the driver and publish its devices, until their stop event is set."""
+        return {
+            "claims": self.registration.run,
+            "claims-slices": self.publisher.run,
+            "claims-changes": self._listen,
+        }
 
     def _listen(self, stop: threading.Event) -> None:
         """Publish again when health has changed."""
@@ -131,6 +131,8 @@ class ClaimServing:
         return {name: device.uuid for name, device in self._devices.items()}
 
     def _wanted(self, with_taints: bool) -> tuple[Entry, ...] | None:  # noqa: FBT001 - a callback
+        if self._is_ending:
+            return ()
         now = self._sources.device_cache.now
         if not self._known or not now.reported:
             return None
@@ -164,6 +166,14 @@ def _value(state: str, *, is_cordoned: bool) -> str:
     return _NOT_IN_A_VALUE.sub("-", state).strip("-.") if state != "healthy" else UNHEALTHY
 
 
+def has_claims(file: PreparedFile) -> bool:
+    """Whether claims may be prepared on this node; they may if the record cannot be read."""
+    try:
+        return bool(file.read())
+    except PreparedError:
+        return True
+
+
 def held_by_claims(file: PreparedFile) -> frozenset[str] | None:
     """UUIDs of the devices that claims have on this node, for the device plugin.
 
@@ -177,4 +187,4 @@ def held_by_claims(file: PreparedFile) -> frozenset[str] | None:
     return frozenset(one.uuid for claim in claims for one in claim.devices if not one.is_admin)
 
 
-__all__ = ["ClaimServing", "Endpoints", "SocketNames", "held_by_claims", "prepared_file"]
+__all__ = ["ClaimServing", "Endpoints", "SocketNames", "has_claims", "held_by_claims", "prepared_file"]

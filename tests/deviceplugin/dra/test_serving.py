@@ -10,8 +10,10 @@ from cluster.objects.inventory import Device
 from deviceplugin.allocator import AllocatorSources
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
+from deviceplugin.dra.prepare import Refusal
+from deviceplugin.dra.prepared import PreparedClaim
 from deviceplugin.dra.registration import Endpoints
-from deviceplugin.dra.serving import ClaimServing, held_by_claims
+from deviceplugin.dra.serving import ClaimServing, has_claims, held_by_claims
 from deviceplugin.kubelet.checkpoint import NAME, CheckpointFile
 from deviceplugin.kubelet.pod_source import PodSource
 from deviceplugin.kubelet.registration import SocketNames
@@ -41,21 +43,25 @@ class Site:
         self.cache = DeviceCache()
         self.cache.put(AdvertisedDevices(devices, nodes, reported=True))
         pods: PodSource = NoPods()  # type: ignore[assignment]
-        sources = AllocatorSources(
+        self.sources = AllocatorSources(
             resource=names.GPU_RESOURCE,
             device_cache=self.cache,
             checkpoint=CheckpointFile(root, names.GPU_RESOURCE),
             pods=pods,
         )
-        self.claims = ClaimServing(
-            Endpoints(kubelet_root=root, driver=names.DRA_DRIVER, names=SocketNames("one", 1)),
-            sources,
+        self.claims = self.serving(is_ending=False)
+
+    def serving(self, *, is_ending: bool) -> ClaimServing:
+        return ClaimServing(
+            Endpoints(kubelet_root=self.root, driver=names.DRA_DRIVER, names=SocketNames("one", 1)),
+            self.sources,
             self.kube,
             node=NODE,
-            cdi=root / "cdi",
+            cdi=self.root / "cdi",
             specification=lambda _: b"{}",
             file=self.lab.file,
             clock=FakeClock(self_advancing=True),
+            is_ending=is_ending,
         )
 
     def pod_has(self, resource: str, device: str) -> None:
@@ -89,6 +95,22 @@ def test_what_claims_have_is_not_known_without_their_record(tmp_path: Path) -> N
     lab = Lab(tmp_path)
     assert held_by_claims(lab.file) == frozenset()
     lab.driver.prepare(lab.claim("first", allocation("gpu-1")))
-    assert held_by_claims(lab.file) == {"GPU-1"}
+    assert held_by_claims(lab.file) == frozenset({"GPU-1"})
     (tmp_path / "prepared.json").write_text("{")
     assert held_by_claims(lab.file) is None
+
+
+def test_a_node_that_gives_its_gpus_in_another_way_now_ends_claims_and_offers_none(tmp_path: Path) -> None:
+    """Otherwise the kubelet could not unprepare them, and their pods would not end."""
+    site = Site(tmp_path)
+    site.claims.update(NvmlReport((gpu(0), gpu(1))))
+    assert site.offered() == {"gpu-0", "gpu-1"}
+    claim = site.lab.claim("first", allocation("gpu-1"))
+    assert isinstance(site.claims.driver.prepare(claim), PreparedClaim)
+    assert has_claims(site.lab.file)
+    ending = site.serving(is_ending=True)
+    ending.publisher.once()
+    assert [one.spec.devices for one in site.kube.list(RESOURCE_SLICES).items] == [()]
+    assert isinstance(ending.driver.prepare(site.lab.claim("late", allocation("gpu-0"))), Refusal)
+    assert ending.driver.unprepare(claim.uid) is None
+    assert not has_claims(site.lab.file)
