@@ -159,6 +159,7 @@ def _claims(
         sources,
         kube,
         node=settings.node_name,
+        kubelet_state=settings.kubelet_state or settings.kubelet_root,
         cdi=settings.cdi_dir,
         specification=lambda nodes: folders.specification(nodes, folders.mounts(), names.CLAIM_CDI_KIND),
         file=_prepared(settings),

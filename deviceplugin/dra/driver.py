@@ -29,7 +29,7 @@ PATIENCE: Final = 5.0
 POLL: Final = 0.05
 """Seconds between two looks."""
 KUBELET_STATE: Final = "dra_manager_state"
-"""In the kubelet's root: the claims that it has prepared."""
+"""In the kubelet's folder: the claims that it has prepared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class ClaimDriver:
         *,
         file: PreparedFile,
         files: ClaimFiles,
-        kubelet_root: Path,
+        kubelet_state: Path,
         clock: Clock,
     ) -> None:
         self._pool = pool
@@ -64,7 +64,7 @@ class ClaimDriver:
         self._device_cache = device_cache
         self._file = file
         self._files = files
-        self._state = kubelet_root / KUBELET_STATE
+        self._state = kubelet_state / KUBELET_STATE
         self._clock = clock
         self._lock = threading.Lock()
 

@@ -53,6 +53,7 @@ class ClaimServing:
         kube: Kube,
         *,
         node: str,
+        kubelet_state: Path,
         cdi: Path,
         specification: Callable[[DeviceNodes], bytes],
         file: PreparedFile,
@@ -73,7 +74,7 @@ class ClaimServing:
             sources.device_cache,
             file=file,
             files=ClaimFiles(cdi, specification),
-            kubelet_root=endpoints.kubelet_root,
+            kubelet_state=kubelet_state,
             clock=clock,
         )
         self.publisher = SlicePublisher(

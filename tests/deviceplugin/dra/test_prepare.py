@@ -50,7 +50,7 @@ class Lab:
             self.device_cache,
             file=self.file,
             files=ClaimFiles(self.folder / "cdi", lambda nodes: json.dumps(sorted(nodes.of_device)).encode()),
-            kubelet_root=self.folder,
+            kubelet_state=self.folder,
             clock=self.clock,
         )
         self.driver.start()

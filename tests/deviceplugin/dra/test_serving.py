@@ -57,6 +57,7 @@ class Site:
             self.sources,
             self.kube,
             node=NODE,
+            kubelet_state=self.root,
             cdi=self.root / "cdi",
             specification=lambda _: b"{}",
             file=self.lab.file,
