@@ -66,6 +66,11 @@ def role_of(
     return role.ending(serving(is_ending=True)) if has_claims(_prepared(settings)) else role
 
 
+def claimed_devices(settings: Settings) -> Callable[[], frozenset[str] | None]:
+    """Returns the UUIDs of devices that claims have on this node; None if that is not known."""
+    return partial(held_by_claims, _prepared(settings))
+
+
 def _observing(settings: Settings, sources: AllocatorSources, *, metrics: AgentMetrics, clock: Clock) -> Role:
     return Role.observing(
         Observer(
@@ -98,7 +103,7 @@ def _preparation(
         _folders(settings),
         checkpoint=sources.checkpoint,
         pods=sources.pods.at_once,
-        claimed=partial(held_by_claims, _prepared(settings)),
+        claimed=claimed_devices(settings),
         host=HostFolders(settings.host_cdi_dirs),
         metrics=metrics,
         clock=clock,
