@@ -74,7 +74,7 @@ class ClaimDriver:
         Raises:
             PreparedError: the record of claims cannot be read.
         """
-        with self._lock:
+        with self._lock, self._file.alone():
             self._files.keep_only(self._file.read().keys())
 
     def held(self) -> frozenset[str]:
@@ -104,16 +104,20 @@ class ClaimDriver:
 
     def unprepare(self, uid: str) -> str | None:
         """Free the devices of a claim; returns why that is not possible, None once it is done."""
-        with self._lock:
-            return self._forget(uid)
+        try:
+            with self._lock, self._file.alone():
+                self._forget(uid)
+        except (PreparedError, OSError) as error:
+            return f"The devices of the claim {uid} cannot be freed: {error}"
+        return None
 
     def _try(self, wanted: ClaimReference, claim: ResourceClaim | None) -> PreparedClaim | Refusal | Busy:
         offer = self._offer()
-        with self._lock:
-            try:
+        try:
+            with self._lock, self._file.alone():
                 return self._prepare(wanted, claim, offer)
-            except (PreparedError, OSError) as error:
-                return Refusal(f"The claim {wanted.key} cannot be prepared: {error}")
+        except (PreparedError, OSError) as error:
+            return Refusal(f"The claim {wanted.key} cannot be prepared: {error}")
 
     def _prepare(
         self, wanted: ClaimReference, claim: ResourceClaim | None, offer: Offer
@@ -161,8 +165,9 @@ class ClaimDriver:
         waits for that, and a claim that is gone for both does not come back.
         """
         try:
-            known = self._state.read_text()
             claims = tuple(self._file.read().values())
+            # After our own record: the kubelet writes a claim down before it calls.
+            known = self._state.read_text()
         except (OSError, PreparedError):
             return False
         orphans = [claim for claim in claims if claim.uid not in known and self._is_gone(claim)]
@@ -178,13 +183,9 @@ class ClaimDriver:
             return False
         return there is None or there.metadata.uid != claim.uid
 
-    def _forget(self, uid: str) -> str | None:
-        try:
-            prepared = dict(self._file.read())
-            self._files.remove(uid)
-            if claim := prepared.pop(uid, None):
-                self._file.write(prepared)
-                log.info("a claim is over", claim=claim.key, devices=[one.device for one in claim.devices])
-        except (PreparedError, OSError) as error:
-            return f"The devices of the claim {uid} cannot be freed: {error}"
-        return None
+    def _forget(self, uid: str) -> None:
+        prepared = dict(self._file.read())
+        self._files.remove(uid)
+        if claim := prepared.pop(uid, None):
+            self._file.write(prepared)
+            log.info("a claim is over", claim=claim.key, devices=[one.device for one in claim.devices])

@@ -109,17 +109,25 @@ class DriverRegistration:
                 self._end()
             self._problem = rejection
         elif not self._servers:
+            before = self._problem
             try:
                 self._begin()
             except (OSError, RuntimeError, PreparedError) as error:
                 self._end()
                 self._problem = f"The driver cannot be served: {error}"
-                log.warning("the driver cannot be served", message=self._problem)
+                if self._problem != before:
+                    log.warning("the driver cannot be served", message=self._problem)
+        elif not all(path.exists() for path in self._sockets()):
+            log.warning("a socket of the driver was deleted: it is served anew", socket=self._name)
+            self._end()
+
+    def _sockets(self) -> tuple[Path, Path]:
+        return self._endpoints.own / self._name, self._endpoints.registry / self._name
 
     def _begin(self) -> None:
         self._driver.start()
         self._name = self._endpoints.names.next()
-        own, registry = self._endpoints.own / self._name, self._endpoints.registry / self._name
+        own, registry = self._sockets()
         own.parent.mkdir(parents=True, exist_ok=True)
         self._remove_left_over()
         self._problem = f"The kubelet has not asked for {registry} yet."

@@ -1,6 +1,6 @@
 """Claims are prepared and unprepared, with crashes, boots and lost calls: no device is for two (law L1)."""
 
-import json
+import fcntl
 import tempfile
 import threading
 from pathlib import Path
@@ -17,7 +17,7 @@ from cluster.kube.resources import RESOURCE_CLAIMS, Resource
 from cluster.objects.inventory import Device
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
-from deviceplugin.dra.claim_files import ClaimFiles
+from deviceplugin.dra.claim_files import ClaimFiles, Specification
 from deviceplugin.dra.driver import KUBELET_STATE, ClaimDriver, Pool
 from deviceplugin.dra.prepare import ClaimReference, Refusal
 from deviceplugin.dra.prepared import PreparedClaim, PreparedFile
@@ -42,14 +42,14 @@ class Lab:
         self.break_gpu("")
         self.start()
 
-    def start(self) -> None:
+    def start(self, specification: Specification = lambda _: b"{}") -> None:
         self.file = PreparedFile(self.folder / "prepared.json", self.boot)
         self.driver = ClaimDriver(
             Pool(driver=names.DRA_DRIVER, node=NODE, devices=lambda: DEVICES, taken=lambda: self.by_plugin),
             self.kube,
             self.device_cache,
             file=self.file,
-            files=ClaimFiles(self.folder / "cdi", lambda nodes: json.dumps(sorted(nodes.of_device)).encode()),
+            files=ClaimFiles(self.folder / "cdi", specification),
             kubelet_state=self.folder,
             clock=self.clock,
         )
@@ -156,6 +156,25 @@ def test_unprepare_waits_for_no_answer_of_the_api_server(tmp_path: Path) -> None
     lab.kube.get = get  # type: ignore[method-assign]
     assert isinstance(lab.driver.prepare(second), PreparedClaim)
     assert asked == ["second", "first"], "an allocation does not change while its pod starts"
+
+
+def test_a_second_agent_waits_while_a_claim_is_prepared(tmp_path: Path) -> None:
+    """The old agent's pod was deleted by force: for a moment both are the driver, with one record."""
+    lab = Lab(tmp_path)
+    tried: list[bool] = []
+
+    def specification(_: DeviceNodes) -> bytes:
+        with (tmp_path / ".prepared.json.lock").open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                tried.append(True)
+            except BlockingIOError:
+                tried.append(False)
+        return b"{}"
+
+    lab.start(specification)
+    lab.driver.prepare(lab.claim("first", allocation("gpu-0")))
+    assert tried == [False]
 
 
 def test_a_file_that_cannot_be_read_frees_no_device(tmp_path: Path) -> None:

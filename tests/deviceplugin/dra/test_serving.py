@@ -1,6 +1,8 @@
 """What a node offers by claims while pods have devices by the device plugin, and the other way round."""
 
 import json
+import socket
+import tempfile
 from pathlib import Path
 
 from cluster import names
@@ -115,3 +117,23 @@ def test_a_node_that_gives_its_gpus_in_another_way_now_ends_claims_and_offers_no
     assert isinstance(ending.driver.prepare(site.lab.claim("late", allocation("gpu-0"))), Refusal)
     assert ending.driver.unprepare(claim.uid) is None
     assert not has_claims(site.lab.file)
+
+
+def test_a_socket_that_somebody_deletes_comes_again_and_a_living_agent_s_stays() -> None:
+    # A socket's path is short, and a test's folder is not.
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as other:
+        registration, registry = Site(Path(folder)).claims.registration, Path(folder, "plugins_registry")
+        registry.mkdir()
+        living, dead = (registry / f"{names.SOCKET_PREFIX}{name}.sock" for name in ("living", "dead"))
+        other.bind(str(living))
+        other.listen()
+        dead.touch()
+        registration._step()
+        (first,) = set(registry.iterdir()) - {living}
+        first.unlink()
+        for _ in range(2):
+            registration._step()
+        (second,) = set(registry.iterdir()) - {living}
+        assert second != first
+        registration._end()
+        assert set(registry.iterdir()) == {living}
