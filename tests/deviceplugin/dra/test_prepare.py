@@ -141,11 +141,11 @@ def test_unprepare_waits_for_no_answer_of_the_api_server(tmp_path: Path) -> None
     first, second = lab.claim("first", allocation("gpu-0")), lab.claim("second", allocation("gpu-0"))
     lab.driver.prepare(first)
     lab.knows()
-    asked: list[str] = []
+    requested: list[str] = []
     read = lab.kube.get
 
     def get(resource: Resource[Any], name: str, **more: Any) -> Any:
-        asked.append(name)
+        requested.append(name)
         if name == "first":
             end = threading.Thread(target=lab.driver.unprepare, args=(first.uid,), daemon=True)
             end.start()
@@ -155,7 +155,7 @@ def test_unprepare_waits_for_no_answer_of_the_api_server(tmp_path: Path) -> None
 
     lab.kube.get = get  # type: ignore[method-assign]
     assert isinstance(lab.driver.prepare(second), PreparedClaim)
-    assert asked == ["second", "first"], "an allocation does not change while its pod starts"
+    assert requested == ["second", "first"], "an allocation does not change while its pod starts"
 
 
 def test_a_second_agent_waits_while_a_claim_is_prepared(tmp_path: Path) -> None:
