@@ -38,7 +38,7 @@ from deviceplugin.allocation.mig_packing import DevicePick, by_parts
 from deviceplugin.allocator import AllocatorSources
 from deviceplugin.beside.choice import OwnNode, ending_at_a_change
 from deviceplugin.beside.role import Devices, Role
-from deviceplugin.composition import role_of
+from deviceplugin.composition import claimed_devices, role_of
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.doctor import Tools, examine, report
 from deviceplugin.injection.driver import library_under
@@ -192,7 +192,9 @@ def _measurer(
         tolerated=frozenset(settings.tolerated_processes),
         report_every=settings.usage_report_seconds,
     )
-    holder_source = HolderSource(sources.device_cache, sources.checkpoint, sources.pods.at_once)
+    holder_source = HolderSource(
+        sources.device_cache, sources.checkpoint, sources.pods.at_once, claimed_devices(settings)
+    )
     metrics = UsageMetrics(registry, include_users=settings.metrics_include_users)
     return UsageMonitor(
         holder_source.snapshot,

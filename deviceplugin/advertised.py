@@ -23,6 +23,7 @@ TAKEN_WHOLE = "A pod has the whole GPU that it is a part of"
 TAKEN_IN_PARTS = "A pod has a MIG device of it that does not exist any more"
 IN_ITS_PLACE = "A pod has an earlier MIG device in its place"
 NOT_SHARED = "It is not given in shares any more"
+CLAIMED = "A claim may still have it, from when this node gave its GPUs by claims"
 MIG_UUID = "MIG-"
 """Prefix of a MIG device's UUID."""
 UNKNOWN_MODEL = "unknown"
@@ -41,6 +42,11 @@ class AdvertisingOptions:
     """MiB of each GPU that are not given in shares, besides the driver's own."""
     by_claims: bool = False
     """Whether claims give the devices (DRA), and no resource that a pod may name."""
+
+    @classmethod
+    def of_claims(cls, strategy: Strategy) -> "AdvertisingOptions":
+        """Where claims give the devices: they name MIG devices one by one, so none is hidden for others."""
+        return cls(strategy=strategy, mig=MigStrategy.MIXED, by_claims=True)
 
 
 def advertised(
@@ -111,6 +117,11 @@ def with_absent(
         )
         for uuid in sorted(known - listed_now)
     )
+
+
+def with_claimed(devices: tuple[Device, ...], claimed: AbstractSet[str]) -> tuple[Device, ...]:
+    """The devices; those that claims have are unhealthy for everybody else, on a node that gives none now."""
+    return tuple(_unhealthy_for(device, CLAIMED if device.uuid in claimed else None) for device in devices)
 
 
 def with_cordons(devices: tuple[Device, ...], cordoned: Mapping[str, str]) -> tuple[Device, ...]:

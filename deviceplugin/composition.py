@@ -18,7 +18,7 @@ from deviceplugin.beside.role import Role
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.dra.prepared import PreparedFile
 from deviceplugin.dra.registration import Endpoints as ClaimEndpoints
-from deviceplugin.dra.serving import ClaimServing, held_by_claims, prepared_file
+from deviceplugin.dra.serving import ClaimServing, has_claims, held_by_claims, prepared_file
 from deviceplugin.injection.host_cdi_files import HostFolders
 from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.kubelet.checkpoint import CheckpointFile
@@ -48,24 +48,40 @@ def role_of(
 ) -> Role:
     """What the agent does on its node: it gives out the GPUs, or observes how another plugin does."""
     whose = at_start(kube, settings.node_name, settings.device_plugin)
+    serving = partial(_claims, settings, sources, sockets, kube=kube, clock=clock)
     if whose == "existing":
-        observer = Observer(
+        role = _observing(settings, sources, metrics=metrics, clock=rounds["preparation"])
+    else:
+        by_claims = whose == "dra"
+        preparation = _preparation(
+            settings, sources, metrics, by_claims=by_claims, clock=rounds["preparation"]
+        )
+        registrations = _registrations(settings, sources, sockets, metrics, clock=rounds["resources"])
+        resources = Registrations(sources.device_cache, registrations, rounds["resources"])
+        access = _pod_access(settings, sources, clock)
+        other = _other_plugin(settings, sources.device_cache)
+        role = Role.giving(preparation, resources, sources, access, other_plugin=other)
+        if by_claims:
+            return role.by(serving(is_ending=False))
+    return role.ending(serving(is_ending=True)) if has_claims(_prepared(settings)) else role
+
+
+def claimed_devices(settings: Settings) -> Callable[[], frozenset[str] | None]:
+    """Returns the UUIDs of devices that claims have on this node; None if that is not known."""
+    return partial(held_by_claims, _prepared(settings))
+
+
+def _observing(settings: Settings, sources: AllocatorSources, *, metrics: AgentMetrics, clock: Clock) -> Role:
+    return Role.observing(
+        Observer(
             settings.node_name,
             sources.device_cache,
             checkpoint=CheckpointFile(settings.device_plugins, names.GPU_RESOURCE),
             pods=sources.pods.at_once,
             metrics=metrics,
-            clock=rounds["preparation"],
+            clock=clock,
         )
-        return Role.observing(observer)
-    by_claims = whose == "dra"
-    preparation = _preparation(settings, sources, metrics, by_claims=by_claims, clock=rounds["preparation"])
-    registrations = _registrations(settings, sources, sockets, metrics, clock=rounds["resources"])
-    resources = Registrations(sources.device_cache, registrations, rounds["resources"])
-    access = _pod_access(settings, sources, clock)
-    other = _other_plugin(settings, sources.device_cache)
-    giving = Role.giving(preparation, resources, sources, access, other_plugin=other)
-    return giving.by(_claims(settings, sources, sockets, kube=kube, clock=clock)) if by_claims else giving
+    )
 
 
 def _other_plugin(settings: Settings, device_cache: DeviceCache) -> OtherPlugin:
@@ -75,19 +91,19 @@ def _other_plugin(settings: Settings, device_cache: DeviceCache) -> OtherPlugin:
 def _preparation(
     settings: Settings, sources: AllocatorSources, metrics: AgentMetrics, *, by_claims: bool, clock: Clock
 ) -> Preparation:
+    way = AdvertisingOptions(
+        strategy=settings.device_list_strategy,
+        mig=settings.mig_strategy,
+        slots=settings.sharing_slots,
+        reserve=settings.sharing_reserve_mib,
+    )
     return Preparation(
         sources.device_cache,
-        AdvertisingOptions(
-            strategy=settings.device_list_strategy,
-            mig=settings.mig_strategy,
-            slots=0 if by_claims else settings.sharing_slots,
-            reserve=settings.sharing_reserve_mib,
-            by_claims=by_claims,
-        ),
+        AdvertisingOptions.of_claims(settings.device_list_strategy) if by_claims else way,
         _folders(settings),
         checkpoint=sources.checkpoint,
         pods=sources.pods.at_once,
-        claimed=partial(held_by_claims, _prepared(settings)),
+        claimed=claimed_devices(settings),
         host=HostFolders(settings.host_cdi_dirs),
         metrics=metrics,
         clock=clock,
@@ -134,7 +150,13 @@ def _registrations(
 
 
 def _claims(
-    settings: Settings, sources: AllocatorSources, sockets: SocketNames, *, kube: Kube, clock: Clock
+    settings: Settings,
+    sources: AllocatorSources,
+    sockets: SocketNames,
+    *,
+    kube: Kube,
+    clock: Clock,
+    is_ending: bool,
 ) -> ClaimServing:
     folders = _folders(settings)
     return ClaimServing(
@@ -142,10 +164,12 @@ def _claims(
         sources,
         kube,
         node=settings.node_name,
+        kubelet_state=settings.kubelet_state or settings.kubelet_root,
         cdi=settings.cdi_dir,
         specification=lambda nodes: folders.specification(nodes, folders.mounts(), names.CLAIM_CDI_KIND),
         file=_prepared(settings),
         clock=clock,
+        is_ending=is_ending,
     )
 
 

@@ -24,6 +24,7 @@ from deviceplugin.advertised import (
     listed,
     partitioned_of,
     with_absent,
+    with_claimed,
     with_cordons,
 )
 from deviceplugin.allocation.pod_devices import PodDevices
@@ -116,7 +117,7 @@ class Preparation:
         *,
         checkpoint: CheckpointReader,
         pods: Callable[[], tuple[Pod, ...] | None] = lambda: None,
-        claimed: Callable[[], frozenset[str]] = frozenset,
+        claimed: Callable[[], frozenset[str] | None] = frozenset,
         host: HostFolders | None = None,
         metrics: AgentMetrics,
         clock: Clock,
@@ -193,6 +194,8 @@ class Preparation:
         held = self._offered_with = self._held()
         devices = advertised(report.devices, nodes, self._options, held.devices)
         devices = with_absent(devices, held.all, self._device_cache.now.devices)
+        if not self._options.by_claims:
+            devices = with_claimed(devices, held.all.get(names.CLAIM_RESOURCE, frozenset()))
         if self._options.strategy is Strategy.CDI and nodes.of_device:
             devices = self._with_cdi(devices, nodes)
             nodes = self._with_names_of_the_host(nodes, devices)
@@ -233,6 +236,8 @@ class Preparation:
                 holdings = holdings.of_pods({pod.metadata.uid for pod in living})
                 staying = holdings.of_pods({pod.metadata.uid for pod in living if not is_terminating(pod)})
         claimed = self._claimed()
+        if claimed is None:
+            claimed = frozenset(device.uuid for device in self._shown.devices) if self._shown else frozenset()
         by_claims = {names.CLAIM_RESOURCE: claimed} if claimed else {}
         return _Held(
             {**holdings.by_resource(names.GPU_RESOURCE), **by_claims},

@@ -74,6 +74,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     kubelet_root: Path = Path("/var/lib/kubelet")
     """The folder that the kubelet's ``--root-dir`` names, at the same path on the node: in it are the sockets
     of the Pods API and of PodResources."""
+    kubelet_state: Path | None = None
+    """Where this process finds the same folder as a whole, with the kubelet's record of claims; without it,
+    there."""
     device_plugins: Path = Path("/var/lib/kubelet/device-plugins")
     """The kubelet's folder of device plugins, with its checkpoint. It does not move with ``--root-dir``."""
     cdi_dir: Path = Path("/var/run/cdi")

@@ -130,8 +130,12 @@ class Role:
             whose="dra",
             devices=_Claimed(self.devices, claims),
             registered=claims,
-            last={**self.last, "claims": claims.run},
+            last={**self.last, **claims.loops},
         )
+
+    def ending(self, claims: ClaimServing) -> Self:
+        """The same agent while claims still have devices: the kubelet can end them only by their driver."""
+        return replace(self, last={**self.last, **claims.loops})
 
     def serve(self, process: Process, last: GracefulShutdown) -> None:
         """Add its threads to the process."""

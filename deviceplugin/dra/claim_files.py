@@ -29,6 +29,8 @@ class ClaimFiles:
         Raises:
             OSError: the folder cannot be written.
         """
+        if gone := [one.device for one in claim.devices if one.uuid not in nodes.of_device]:
+            raise OSError(f"{gone[0]} has no device nodes now")
         own = {_device(claim.uid, one.device): nodes.of_device[one.uuid] for one in claim.devices}
         text = self._specification(DeviceNodes(own, nodes.common))
         cdi.write(self._folder, text, name=self._path(claim.uid).name)

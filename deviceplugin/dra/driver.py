@@ -29,7 +29,7 @@ PATIENCE: Final = 5.0
 POLL: Final = 0.05
 """Seconds between two looks."""
 KUBELET_STATE: Final = "dra_manager_state"
-"""In the kubelet's root: the claims that it has prepared."""
+"""In the kubelet's folder: the claims that it has prepared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,8 @@ class Pool:
     """Name of the node, and of its pool."""
     devices: Callable[[], dict[str, str]]
     """Name -> UUID, of the devices that are offered now."""
+    taken: Callable[[], frozenset[str]] = frozenset
+    """UUIDs of devices that living pods have by the device plugin."""
 
 
 class ClaimDriver:
@@ -54,7 +56,7 @@ class ClaimDriver:
         *,
         file: PreparedFile,
         files: ClaimFiles,
-        kubelet_root: Path,
+        kubelet_state: Path,
         clock: Clock,
     ) -> None:
         self._pool = pool
@@ -62,7 +64,7 @@ class ClaimDriver:
         self._device_cache = device_cache
         self._file = file
         self._files = files
-        self._state = kubelet_root / KUBELET_STATE
+        self._state = kubelet_state / KUBELET_STATE
         self._clock = clock
         self._lock = threading.Lock()
 
@@ -72,7 +74,7 @@ class ClaimDriver:
         Raises:
             PreparedError: the record of claims cannot be read.
         """
-        with self._lock:
+        with self._lock, self._file.alone():
             self._files.keep_only(self._file.read().keys())
 
     def held(self) -> frozenset[str]:
@@ -87,35 +89,41 @@ class ClaimDriver:
     def prepare(self, wanted: ClaimReference) -> PreparedClaim | Refusal:
         """Prepare a claim; a claim that is prepared already has the same answer again."""
         give_up, never = self._clock.monotonic() + PATIENCE, threading.Event()
-        while True:
-            answer = self._try(wanted)
-            if not isinstance(answer, Busy):
-                return answer
-            if self._clock.monotonic() >= give_up:
-                return Refusal(answer.message)
-            self._clock.wait(never, POLL)
-
-    def unprepare(self, uid: str) -> str | None:
-        """Free the devices of a claim; returns why that is not possible, None once it is done."""
-        with self._lock:
-            return self._forget(uid)
-
-    def _try(self, wanted: ClaimReference) -> PreparedClaim | Refusal | Busy:
         try:
             claim = None if self._is_prepared(wanted.uid) else self._claim(wanted.namespace, wanted.name)
         except (ApiError, PreparedError) as error:
             return Refusal(f"The claim {wanted.key} cannot be read: {error}")
-        with self._lock:
-            try:
-                return self._prepare(wanted, claim)
-            except (PreparedError, OSError) as error:
-                return Refusal(f"The claim {wanted.key} cannot be prepared: {error}")
+        while True:
+            answer = self._try(wanted, claim)
+            if not isinstance(answer, Busy):
+                return answer
+            if self._clock.monotonic() >= give_up:
+                return Refusal(answer.message)
+            if not self._forget_orphans():
+                self._clock.wait(never, POLL)
 
-    def _prepare(self, wanted: ClaimReference, claim: ResourceClaim | None) -> PreparedClaim | Refusal | Busy:
+    def unprepare(self, uid: str) -> str | None:
+        """Free the devices of a claim; returns why that is not possible, None once it is done."""
+        try:
+            with self._lock, self._file.alone():
+                self._forget(uid)
+        except (PreparedError, OSError) as error:
+            return f"The devices of the claim {uid} cannot be freed: {error}"
+        return None
+
+    def _try(self, wanted: ClaimReference, claim: ResourceClaim | None) -> PreparedClaim | Refusal | Busy:
+        offer = self._offer()
+        try:
+            with self._lock, self._file.alone():
+                return self._prepare(wanted, claim, offer)
+        except (PreparedError, OSError) as error:
+            return Refusal(f"The claim {wanted.key} cannot be prepared: {error}")
+
+    def _prepare(
+        self, wanted: ClaimReference, claim: ResourceClaim | None, offer: Offer
+    ) -> PreparedClaim | Refusal | Busy:
         prepared = dict(self._file.read())
-        answer = prepare(wanted, claim, prepared, self._offer())
-        if isinstance(answer, Busy):
-            self._forget_orphans()
+        answer = prepare(wanted, claim, prepared, offer)
         if not isinstance(answer, PreparedClaim):
             return answer
         if answer.uid not in prepared:
@@ -131,7 +139,14 @@ class ClaimDriver:
             device.uuid: device.reason or "It is unhealthy" for device in now.devices if not device.is_healthy
         }
         devices = {name: uuid for name, uuid in self._pool.devices().items() if uuid in now.nodes.of_device}
-        return Offer(driver=self._pool.driver, pool=self._pool.node, devices=devices, unhealthy=unhealthy)
+        return Offer(
+            driver=self._pool.driver,
+            pool=self._pool.node,
+            devices=devices,
+            unhealthy=unhealthy,
+            taken=self._pool.taken(),
+            is_known=now.reported,
+        )
 
     def _is_prepared(self, uid: str) -> bool:
         return uid in self._file.read()
@@ -143,16 +158,23 @@ class ClaimDriver:
             return None
         return claim
 
-    def _forget_orphans(self) -> None:
-        """Free devices of claims whose Unprepare was lost: gone for the API server, and for the kubelet."""
+    def _forget_orphans(self) -> bool:
+        """Free devices of claims whose Unprepare was lost: gone for the API server, and for the kubelet.
+
+        Returns whether there were any. The lock is not held while the API server is asked: nobody's Unprepare
+        waits for that, and a claim that is gone for both does not come back.
+        """
         try:
+            claims = tuple(self._file.read().values())
+            # After our own record: the kubelet writes a claim down before it calls.
             known = self._state.read_text()
-        except OSError:
-            return
-        for claim in self._file.read().values():
-            if claim.uid not in known and self._is_gone(claim):
-                log.warning("a claim has ended without the kubelet's call", claim=claim.key)
-                self._forget(claim.uid)
+        except (OSError, PreparedError):
+            return False
+        orphans = [claim for claim in claims if claim.uid not in known and self._is_gone(claim)]
+        problems = [self.unprepare(claim.uid) for claim in orphans]
+        for claim, problem in zip(orphans, problems, strict=True):
+            log.warning("a claim has ended without the kubelet's call", claim=claim.key, problem=problem)
+        return None in problems
 
     def _is_gone(self, claim: PreparedClaim) -> bool:
         try:
@@ -161,13 +183,9 @@ class ClaimDriver:
             return False
         return there is None or there.metadata.uid != claim.uid
 
-    def _forget(self, uid: str) -> str | None:
-        try:
-            prepared = dict(self._file.read())
-            self._files.remove(uid)
-            if claim := prepared.pop(uid, None):
-                self._file.write(prepared)
-                log.info("a claim is over", claim=claim.key, devices=[one.device for one in claim.devices])
-        except (PreparedError, OSError) as error:
-            return f"The devices of the claim {uid} cannot be freed: {error}"
-        return None
+    def _forget(self, uid: str) -> None:
+        prepared = dict(self._file.read())
+        self._files.remove(uid)
+        if claim := prepared.pop(uid, None):
+            self._file.write(prepared)
+            log.info("a claim is over", claim=claim.key, devices=[one.device for one in claim.devices])

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cluster import names
 from cluster.objects.claims import AllocatedDevices, Opaque, ResourceClaim
 from deviceplugin.dra.prepared import Prepared, PreparedClaim, PreparedDevice
 
@@ -31,6 +32,10 @@ class Offer:
     """Name -> UUID, of devices whose device nodes exist."""
     unhealthy: Mapping[str, str]
     """UUID -> why it is unhealthy, of those that a new pod must not get."""
+    taken: frozenset[str] = frozenset()
+    """UUIDs of devices that living pods have by the device plugin: the node gave them in another way."""
+    is_known: bool = True
+    """Whether the devices have been read since the agent's start."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Busy:
-    """Another claim still has one of the devices: worth waiting a moment for its end."""
+    """Another claim still has one of the devices, or they are not known yet: worth waiting a moment."""
 
     message: str
 
@@ -73,7 +78,7 @@ def prepare(
             continue
         uuid = offer.devices.get(result.device)
         if uuid is None:
-            return Refusal(f"This node has no device {result.device}, or none of its device nodes.")
+            return _missing(result.device, offer)
         found.append(
             PreparedDevice(
                 request=result.request,
@@ -84,12 +89,21 @@ def prepare(
             )
         )
     ours = PreparedClaim(uid=wanted.uid, namespace=wanted.namespace, name=wanted.name, devices=tuple(found))
-    return _taken(ours, prepared) or _unhealthy(ours, offer) or ours
+    return _taken(ours, prepared, offer) or _unhealthy(ours, offer) or ours
 
 
-def _taken(ours: PreparedClaim, prepared: Prepared) -> Busy | None:
-    """A device that another claim has alone (law L1)."""
+def _missing(device: str, offer: Offer) -> Refusal | Busy:
+    if not offer.is_known:
+        return Busy(f"The driver has not answered yet: it is not known whether the node has {device}.")
+    return Refusal(f"This node has no device {device}, or none of its device nodes.")
+
+
+def _taken(ours: PreparedClaim, prepared: Prepared, offer: Offer) -> Busy | None:
+    """A device that another claim has alone, or a pod by the device plugin (law L1)."""
     exclusive = {one.uuid for one in ours.devices if not one.is_admin}
+    for device in ours.devices:
+        if device.uuid in exclusive & offer.taken:
+            return Busy(f"{device.device} is still in use by a pod that has it by {names.GPU_RESOURCE}.")
     for claim in prepared.values():
         for device in claim.devices:
             if device.uuid in exclusive and not device.is_admin:

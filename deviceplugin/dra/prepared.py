@@ -4,8 +4,10 @@ A file of another boot of the node counts as empty: no container has outlived it
 an error, never an empty one: its devices are in use.
 """
 
+import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -61,6 +63,22 @@ class PreparedFile:
         """Args: boot: identifies this boot of the node."""
         self._path = path
         self._boot = boot
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other process reads and writes meanwhile: a second agent may live on the node for a moment.
+
+        Raises:
+            PreparedError: the folder cannot be written.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            lock = self._path.with_name(f".{self._path.name}.lock").open("ab")
+        except OSError as error:
+            raise PreparedError(f"{self._path} cannot be written: {error}.") from error
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def read(self) -> Prepared:
         """The claims that are prepared; none if there is no file, or it is of another boot.

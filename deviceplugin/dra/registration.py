@@ -33,8 +33,9 @@ CHECK_EVERY: Final = 0.5
 """Seconds between two looks at whether the driver may be served."""
 GRACE: Final = 2.0
 """Seconds for calls in progress when a server stops."""
-WORKERS: Final = 16
-"""Threads for calls: the kubelet prepares several pods at once, and holds a stream open."""
+WORKERS: Final = 80
+"""Most threads for calls. The kubelet prepares several pods at once, and holds a stream open; a claim that
+waits for the end of another one must leave a thread for that end: a node has 56 MIG devices at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,17 +109,25 @@ class DriverRegistration:
                 self._end()
             self._problem = rejection
         elif not self._servers:
+            before = self._problem
             try:
                 self._begin()
             except (OSError, RuntimeError, PreparedError) as error:
                 self._end()
                 self._problem = f"The driver cannot be served: {error}"
-                log.warning("the driver cannot be served", message=self._problem)
+                if self._problem != before:
+                    log.warning("the driver cannot be served", message=self._problem)
+        elif not all(path.exists() for path in self._sockets()):
+            log.warning("a socket of the driver was deleted: it is served anew", socket=self._name)
+            self._end()
+
+    def _sockets(self) -> tuple[Path, Path]:
+        return self._endpoints.own / self._name, self._endpoints.registry / self._name
 
     def _begin(self) -> None:
         self._driver.start()
         self._name = self._endpoints.names.next()
-        own, registry = self._endpoints.own / self._name, self._endpoints.registry / self._name
+        own, registry = self._sockets()
         own.parent.mkdir(parents=True, exist_ok=True)
         self._remove_left_over()
         self._problem = f"The kubelet has not asked for {registry} yet."

@@ -2,8 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ import structlog
 from cluster import names
 from cluster.kube.interface import Kube
 from cluster.objects.pods import Pod, is_terminal
+from cluster.objects.slots import physical
 from cluster.process.clock import Clock
 from deviceplugin.allocator import AllocatorSources
 from deviceplugin.device_nodes import DeviceNodes
@@ -53,24 +53,28 @@ class ClaimServing:
         kube: Kube,
         *,
         node: str,
+        kubelet_state: Path,
         cdi: Path,
         specification: Callable[[DeviceNodes], bytes],
         file: PreparedFile,
         clock: Clock,
+        is_ending: bool = False,
     ) -> None:
+        """Args: is_ending: the node gives its GPUs in another way now: none are offered, claims only end."""
+        self._is_ending = is_ending
         self._sources = sources
         self._clock = clock
         self._devices: dict[str, NodeDevice] = {}
         self._around = Surroundings()
         self._known = False
-        pool = Pool(driver=endpoints.driver, node=node, devices=self._uuids)
+        pool = Pool(driver=endpoints.driver, node=node, devices=self._uuids, taken=self._taken)
         self.driver = ClaimDriver(
             pool,
             kube,
             sources.device_cache,
             file=file,
             files=ClaimFiles(cdi, specification),
-            kubelet_root=endpoints.kubelet_root,
+            kubelet_state=kubelet_state,
             clock=clock,
         )
         self.publisher = SlicePublisher(
@@ -106,16 +110,14 @@ class ClaimServing:
         self._known = True
         self.publisher.wake()
 
-    def run(self, stop: threading.Event) -> None:
-        """Serve the driver, and publish its devices, until the stop event is set."""
-        listener = threading.Thread(target=partial(self._listen, stop), name="claims-changes", daemon=True)
-        publisher = threading.Thread(
-            target=partial(self.publisher.run, stop), name="claims-slices", daemon=True
-        )
-        listener.start()
-        publisher.start()
-        self.registration.run(stop)
-        publisher.join()
+    @property
+    def loops(self) -> Mapping[str, Callable[[threading.Event], None]]:
+        """Threads that serve the driver and publish its devices, until their stop event is set."""
+        return {
+            "claims": self.registration.run,
+            "claims-slices": self.publisher.run,
+            "claims-changes": self._listen,
+        }
 
     def _listen(self, stop: threading.Event) -> None:
         """Publish again when health has changed."""
@@ -130,6 +132,8 @@ class ClaimServing:
         return {name: device.uuid for name, device in self._devices.items()}
 
     def _wanted(self, with_taints: bool) -> tuple[Entry, ...] | None:  # noqa: FBT001 - a callback
+        if self._is_ending:
+            return ()
         now = self._sources.device_cache.now
         if not self._known or not now.reported:
             return None
@@ -152,7 +156,9 @@ class ClaimServing:
         pods: tuple[Pod, ...] | None = self._sources.pods.at_once() if found.uids else ()
         if pods is not None:
             found = found.of_pods({pod.metadata.uid for pod in pods if not is_terminal(pod)})
-        return frozenset[str]().union(*found.by_resource(self._sources.resource).values())
+        return frozenset(
+            physical(one) for ids in found.by_resource(self._sources.resource).values() for one in ids
+        )
 
 
 def _value(state: str, *, is_cordoned: bool) -> str:
@@ -161,17 +167,25 @@ def _value(state: str, *, is_cordoned: bool) -> str:
     return _NOT_IN_A_VALUE.sub("-", state).strip("-.") if state != "healthy" else UNHEALTHY
 
 
-def held_by_claims(file: PreparedFile) -> frozenset[str]:
+def has_claims(file: PreparedFile) -> bool:
+    """Whether claims may be prepared on this node; they may if the record cannot be read."""
+    try:
+        return bool(file.read())
+    except PreparedError:
+        return True
+
+
+def held_by_claims(file: PreparedFile) -> frozenset[str] | None:
     """UUIDs of the devices that claims have on this node, for the device plugin.
 
-    A record that cannot be read is logged, and counts as empty: the agent must not fail for it.
+    None if the record cannot be read: then claims may have any of them.
     """
     try:
         claims = file.read().values()
     except PreparedError as error:
         log.warning("the record of claims cannot be read", message=str(error))
-        return frozenset()
+        return None
     return frozenset(one.uuid for claim in claims for one in claim.devices if not one.is_admin)
 
 
-__all__ = ["ClaimServing", "Endpoints", "SocketNames", "held_by_claims", "prepared_file"]
+__all__ = ["ClaimServing", "Endpoints", "SocketNames", "has_claims", "held_by_claims", "prepared_file"]

@@ -70,7 +70,7 @@ class SlicePublisher:
             self._wake.clear()
             pause = READ_EVERY
             try:
-                self._publish()
+                self.once()
                 self._backoff.reset()
             except ApiError as error:
                 self._problem = f"The ResourceSlices of {self._node} cannot be written: {error}"
@@ -78,7 +78,12 @@ class SlicePublisher:
                 pause = self._backoff.next()
             self._clock.wait(self._wake, pause)
 
-    def _publish(self) -> None:
+    def once(self) -> None:
+        """Compare what is published with what should be, and write it.
+
+        Raises:
+            ApiError: the API server does not take it.
+        """
         selected = Selection(field_selector=f"spec.nodeName={self._node},spec.driver={self._driver}")
         have = {one.metadata.name: one for one in self._kube.list(RESOURCE_SLICES, selected).items}
         ours = f"{names.SLICE_PREFIX}{self._node}-"

@@ -22,8 +22,17 @@ class HolderSource:
         device_cache: DeviceCache,
         checkpoint: CheckpointReader,
         pods: Callable[[], tuple[Pod, ...] | None],
+        claimed: Callable[[], frozenset[str] | None] = frozenset,
     ) -> None:
-        """Args: pods: returns the pods of this node; None if they cannot be read now."""
+        """Nothing is read yet.
+
+        Args:
+            device_cache: has the devices of this node.
+            checkpoint: the kubelet's.
+            pods: returns the pods of this node; None if they cannot be read now.
+            claimed: returns the devices that claims have; None if that is not known.
+        """
+        self._claimed = claimed
         self._device_cache = device_cache
         self._checkpoint = checkpoint
         self._pods = pods
@@ -39,7 +48,10 @@ class HolderSource:
         devices = self._device_cache.now.devices
         held = holders(devices, holdings, known, is_current=pods is not None)
         limits = share_limits(devices, holdings, known)
-        return HolderSnapshot(held, known, limits, is_certain=holdings is not None)
+        claimed = self._claimed()
+        if claimed is None:
+            claimed = frozenset(device.uuid for device in devices)
+        return HolderSnapshot(held, known, limits, claimed, is_certain=holdings is not None)
 
     def _holdings(self) -> PodDevices | None:
         try:

@@ -48,6 +48,8 @@ class HolderSnapshot:
     """The pods of this node, perhaps as they were a moment ago."""
     shares: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """(Device, pod uid) -> bytes of a shared GPU that the pod may use."""
+    claimed: frozenset[str] = frozenset()
+    """Devices that claims have: which pods use those is not known here, so no process there is a squatter."""
     is_certain: bool = False
     """Whether the checkpoint could be read: without it a pod that is missing here may hold a device."""
 

@@ -152,11 +152,12 @@ class UsageMonitor:
         # Read after the processes: a process that runs got its device before.
         snapshot = self._holder_snapshot()
         if is_new and snapshot.is_certain:
+            family = families(report.devices)
             found = squatting(
-                on_devices,
+                [one for one in on_devices if snapshot.claimed.isdisjoint(family[one.device.uuid])],
                 seen,
                 snapshot.held,
-                family=families(report.devices),
+                family=family,
                 tolerated=self._options.tolerated,
             )
             self._squatting = self._suspects.confirmed(found)

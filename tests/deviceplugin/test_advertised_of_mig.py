@@ -54,6 +54,14 @@ def test_in_strategy_none_mig_devices_are_not_published_and_their_gpu_is_unhealt
     assert lists(NONE, gpu(0, cut=True), part(0, 1)) == {names.GPU_RESOURCE: [("GPU-0", False)]}
 
 
+def test_for_claims_each_mig_device_has_its_health_whatever_the_strategy_is() -> None:
+    way = AdvertisingOptions.of_claims(Strategy.CDI)
+    unhealthy = part(0, 2, "3g.40gb").as_unhealthy("XID 79")
+    found = advertised_by(way, gpu(0, cut=True), part(0, 1), unhealthy)
+    assert reasons(found) == {"GPU-0": None, "MIG-0-1": None, "MIG-0-2": "XID 79"}
+    assert lists(way, gpu(0, cut=True), part(0, 1), unhealthy) == {}
+
+
 def test_in_strategy_mixed_each_profile_is_a_resource_next_to_whole_gpus() -> None:
     devices = gpu(0, cut=True), part(0, 1), part(0, 2), part(0, 3, "3g.40gb"), gpu(1)
     assert set(reasons(advertised_by(MIXED, *devices)).values()) == {None}

@@ -42,6 +42,7 @@ class Machine:
     ) -> None:
         way = AdvertisingOptions(strategy=strategy, slots=slots, reserve=512)
         self.pods: tuple[Pod, ...] | None = None
+        self.claimed: frozenset[str] | None = frozenset()
         self.dev, self.cdi = root / "dev", root / "cdi"
         self.dev.mkdir()
         for name in ("nvidia0", "nvidia1", "nvidiactl"):
@@ -62,6 +63,7 @@ class Machine:
             folders,
             checkpoint=CheckpointFile(root, names.GPU_RESOURCE),
             pods=lambda: self.pods,
+            claimed=lambda: self.claimed,
             host=host,
             metrics=AgentMetrics(self.registry),
             clock=self.clock,
@@ -114,6 +116,21 @@ def test_no_device_is_known_before_the_first_report(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     assert not machine.device_cache.now.reported
     assert not machine.device_cache.now.listed
+
+
+def test_a_gpu_that_a_claim_has_goes_to_nobody_else_and_none_does_if_that_is_not_known(
+    tmp_path: Path,
+) -> None:
+    """The node gave its GPUs by claims until a moment ago."""
+    machine = Machine(tmp_path)
+    healthy: dict[frozenset[str] | None, list[str]] = {}
+    for claimed in (frozenset[str](), frozenset({"GPU-0"}), None):
+        machine.claimed = claimed
+        machine.report(gpu(0), gpu(1))
+        now = machine.device_cache.now
+        healthy[claimed] = [device.uuid for device in now.devices if device.is_healthy]
+        assert healthy[claimed] == [one.uuid for one in now.listed[names.GPU_RESOURCE] if one.is_healthy]
+    assert list(healthy.values()) == [["GPU-0", "GPU-1"], ["GPU-1"], []]
 
 
 def test_reported_gpus_are_advertised_and_written_in_the_specification(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ HOSTILE = {
     "sharing_slots": ("65", "Allowed: 0 to 64."),
     "sharing_reserve_mib": ("-1", "Allowed: 0 to 999999."),
     "kubelet_root": ("/deep" * 20, "an absolute path of 1 to 80 bytes"),
+    "kubelet_state": ("kubelet", "an absolute path of 1 to 4095 bytes"),
     "device_plugins": ("/deep" * 20, "an absolute path of 1 to 69 bytes"),
     "cdi_dir": ("var/run/cdi", "an absolute path of 1 to 4095 bytes"),
     "host_cdi_dirs": ("/etc/cdi,cdi", "an absolute path of 1 to 4095 bytes"),

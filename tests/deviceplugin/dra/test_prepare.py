@@ -1,8 +1,10 @@
 """Claims are prepared and unprepared, with crashes, boots and lost calls: no device is for two (law L1)."""
 
-import json
+import fcntl
 import tempfile
+import threading
 from pathlib import Path
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -11,14 +13,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
-from cluster.kube.resources import RESOURCE_CLAIMS
+from cluster.kube.resources import RESOURCE_CLAIMS, Resource
 from cluster.objects.inventory import Device
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
-from deviceplugin.dra.claim_files import ClaimFiles
+from deviceplugin.dra.claim_files import ClaimFiles, Specification
 from deviceplugin.dra.driver import KUBELET_STATE, ClaimDriver, Pool
 from deviceplugin.dra.prepare import ClaimReference, Refusal
 from deviceplugin.dra.prepared import PreparedClaim, PreparedFile
+from tests.patience import PATIENCE
 
 NODE, TEAM = "node-a", "team"
 DEVICES = {f"gpu-{n}": f"GPU-{n}" for n in range(4)}
@@ -35,17 +38,19 @@ class Lab:
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock, self.boot = folder, FakeClock(self_advancing=True), "boot-1"
         self.kube, self.device_cache = FakeKube(self.clock), DeviceCache()
+        self.by_plugin: frozenset[str] = frozenset()
         self.break_gpu("")
         self.start()
 
-    def start(self) -> None:
+    def start(self, specification: Specification = lambda _: b"{}") -> None:
+        self.file = PreparedFile(self.folder / "prepared.json", self.boot)
         self.driver = ClaimDriver(
-            Pool(driver=names.DRA_DRIVER, node=NODE, devices=lambda: DEVICES),
+            Pool(driver=names.DRA_DRIVER, node=NODE, devices=lambda: DEVICES, taken=lambda: self.by_plugin),
             self.kube,
             self.device_cache,
-            file=PreparedFile(self.folder / "prepared.json", self.boot),
-            files=ClaimFiles(self.folder / "cdi", lambda nodes: json.dumps(sorted(nodes.of_device)).encode()),
-            kubelet_root=self.folder,
+            file=self.file,
+            files=ClaimFiles(self.folder / "cdi", specification),
+            kubelet_state=self.folder,
             clock=self.clock,
         )
         self.driver.start()
@@ -104,6 +109,72 @@ def test_a_device_of_another_claim_is_given_once_that_one_is_over(tmp_path: Path
     lab.knows()
     assert isinstance(lab.driver.prepare(second), PreparedClaim)
     assert lab.files() == {second.uid}
+
+
+def test_a_device_that_a_pod_has_by_the_device_plugin_is_given_when_the_pod_has_ended(tmp_path: Path) -> None:
+    """The claim was allocated by slices of before the node changed to the device plugin, and back."""
+    lab = Lab(tmp_path)
+    lab.by_plugin = frozenset({"GPU-0"})
+    claim = lab.claim("first", allocation("gpu-0"))
+    assert "still in use by a pod" in refusal(lab, claim)
+    lab.by_plugin = frozenset()
+    assert isinstance(lab.driver.prepare(claim), PreparedClaim)
+
+
+def test_a_claim_that_comes_before_the_devices_are_known_waits(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    known = lab.device_cache.now
+    lab.device_cache.put(AdvertisedDevices())
+    claim = lab.claim("first", allocation("gpu-0"))
+    assert "has not answered yet" in refusal(lab, claim)
+    lab.device_cache.put(known)
+    assert isinstance(lab.driver.prepare(claim), PreparedClaim)
+    # Its file is lost, and then the GPU: the kubelet gets a sentence, and may free the claim.
+    lab.device_cache.put(AdvertisedDevices(reported=True))
+    next((tmp_path / "cdi").glob("*.json")).unlink()
+    assert "no device nodes" in refusal(lab, claim)
+    assert lab.driver.unprepare(claim.uid) is None
+
+
+def test_unprepare_waits_for_no_answer_of_the_api_server(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    first, second = lab.claim("first", allocation("gpu-0")), lab.claim("second", allocation("gpu-0"))
+    lab.driver.prepare(first)
+    lab.knows()
+    requested: list[str] = []
+    read = lab.kube.get
+
+    def get(resource: Resource[Any], name: str, **more: Any) -> Any:
+        requested.append(name)
+        if name == "first":
+            end = threading.Thread(target=lab.driver.unprepare, args=(first.uid,), daemon=True)
+            end.start()
+            end.join(PATIENCE)
+            assert not end.is_alive(), "it waits for the lock"
+        return read(resource, name, **more)
+
+    lab.kube.get = get  # type: ignore[method-assign]
+    assert isinstance(lab.driver.prepare(second), PreparedClaim)
+    assert requested == ["second", "first"], "an allocation does not change while its pod starts"
+
+
+def test_a_second_agent_waits_while_a_claim_is_prepared(tmp_path: Path) -> None:
+    """The old agent's pod was deleted by force: for a moment both are the driver, with one record."""
+    lab = Lab(tmp_path)
+    tried: list[bool] = []
+
+    def specification(_: DeviceNodes) -> bytes:
+        with (tmp_path / ".prepared.json.lock").open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                tried.append(True)
+            except BlockingIOError:
+                tried.append(False)
+        return b"{}"
+
+    lab.start(specification)
+    lab.driver.prepare(lab.claim("first", allocation("gpu-0")))
+    assert tried == [False]
 
 
 def test_a_file_that_cannot_be_read_frees_no_device(tmp_path: Path) -> None:

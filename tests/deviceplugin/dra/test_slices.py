@@ -92,7 +92,7 @@ class Lab:
 
     def turn(self) -> list[dict[str, Any]]:
         """The slices after one look of the publisher."""
-        self.publisher._publish()
+        self.publisher.once()
         found = sorted(self.kube.list(RESOURCE_SLICES).items, key=lambda one: one.metadata.name)
         return [msgspec.to_builtins(one.spec) for one in found]
 

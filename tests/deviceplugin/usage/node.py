@@ -77,12 +77,13 @@ class MeasuredNode:
         self.pods: tuple[Pod, ...] | None = (owned(UID_A, "train", user="alice", booking="b-1"),)
         self.without_gpus: tuple[Pod, ...] = ()
         """Those that the kubelet's list of pods that may hold a GPU does not have."""
+        self.claimed: frozenset[str] | None = frozenset()
         self.registry = CollectorRegistry()
         self.recorder = EventRecorder(self.kube, self.clock, component=names.NODE_AGENT)
         device_cache = DeviceCache()
         device_cache.put(AdvertisedDevices(tuple(one.published for one in devices), reported=True))
         self.measurer = UsageMonitor(
-            HolderSource(device_cache, self, lambda: self.pods).snapshot,
+            HolderSource(device_cache, self, lambda: self.pods, lambda: self.claimed).snapshot,
             UsageMetrics(self.registry, include_users=include_users),
             SquatterReporter(self.recorder),
             overuse=OveruseReporter(self.recorder),

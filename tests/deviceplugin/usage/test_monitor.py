@@ -189,6 +189,17 @@ def test_a_process_outside_pods_is_reported_once_it_was_seen_twice(node: Measure
     assert node.series("squatters") == []
 
 
+@pytest.mark.parametrize("claimed", [frozenset({"GPU-1"}), None])
+def test_a_process_on_a_gpu_that_a_claim_has_is_no_squatter(
+    node: MeasuredNode, claimed: frozenset[str] | None
+) -> None:
+    node.claimed = claimed
+    node.run(8, uid=UID_B)
+    for _ in range(2):
+        node.measured(GPU_1=busy(GpuProcess(8, None)))
+    assert (node.series("squatters"), node.events) == ([], [])
+
+
 def test_a_process_of_a_pod_that_does_not_hold_the_gpu_is_reported_with_both_pods(node: MeasuredNode) -> None:
     assert node.pods is not None
     node.pods = (*node.pods, owned(UID_B, "lab", user="bob"))

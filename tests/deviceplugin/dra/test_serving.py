@@ -1,0 +1,139 @@
+"""What a node offers by claims while pods have devices by the device plugin, and the other way round."""
+
+import json
+import socket
+import tempfile
+from pathlib import Path
+
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.kube.resources import NODES, RESOURCE_SLICES
+from cluster.objects.inventory import Device
+from deviceplugin.allocator import AllocatorSources
+from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
+from deviceplugin.device_nodes import DeviceNode, DeviceNodes
+from deviceplugin.dra.prepare import Refusal
+from deviceplugin.dra.prepared import PreparedClaim
+from deviceplugin.dra.registration import Endpoints
+from deviceplugin.dra.serving import ClaimServing, has_claims, held_by_claims
+from deviceplugin.kubelet.checkpoint import NAME, CheckpointFile
+from deviceplugin.kubelet.pod_source import PodSource
+from deviceplugin.kubelet.registration import SocketNames
+from deviceplugin.nvml.watch import NvmlReport
+from tests.deviceplugin.dra.test_prepare import Lab, allocation
+from tests.deviceplugin.test_preparation import gpu
+
+NODE = "node-a"
+
+
+class NoPods:
+    """Neither the kubelet nor the API server answers."""
+
+    def at_once(self) -> None:
+        return None
+
+
+class Site:
+    """A node with two GPUs."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.lab = root, Lab(root)
+        self.kube = self.lab.kube
+        self.kube.put(NODES, {"metadata": {"name": NODE}})
+        devices = tuple(Device(uuid=f"GPU-{n}", index=n, model="A100") for n in range(2))
+        nodes = DeviceNodes({one.uuid: (DeviceNode("/dev/x", "/dev/x"),) for one in devices})
+        self.cache = DeviceCache()
+        self.cache.put(AdvertisedDevices(devices, nodes, reported=True))
+        pods: PodSource = NoPods()  # type: ignore[assignment]
+        self.sources = AllocatorSources(
+            resource=names.GPU_RESOURCE,
+            device_cache=self.cache,
+            checkpoint=CheckpointFile(root, names.GPU_RESOURCE),
+            pods=pods,
+        )
+        self.claims = self.serving(is_ending=False)
+
+    def serving(self, *, is_ending: bool) -> ClaimServing:
+        return ClaimServing(
+            Endpoints(kubelet_root=self.root, driver=names.DRA_DRIVER, names=SocketNames("one", 1)),
+            self.sources,
+            self.kube,
+            node=NODE,
+            kubelet_state=self.root,
+            cdi=self.root / "cdi",
+            specification=lambda _: b"{}",
+            file=self.lab.file,
+            clock=FakeClock(self_advancing=True),
+            is_ending=is_ending,
+        )
+
+    def pod_has(self, resource: str, device: str) -> None:
+        entry = {
+            "PodUID": "a",
+            "ContainerName": "main",
+            "ResourceName": resource,
+            "DeviceIDs": {"-1": [device]},
+        }
+        text = json.dumps({"Data": {"PodDeviceEntries": [entry], "RegisteredDevices": {}}, "Checksum": 0})
+        (self.root / NAME).write_text(text)
+
+    def offered(self) -> set[str]:
+        self.claims.publisher.once()
+        return {
+            device["name"] for one in self.kube.list(RESOURCE_SLICES).items for device in one.spec.devices
+        }
+
+
+def test_a_gpu_that_pods_have_whole_or_in_shares_is_not_offered(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.claims.update(NvmlReport((gpu(0), gpu(1))))
+    assert site.offered() == {"gpu-0", "gpu-1"}
+    site.pod_has(names.SHARED_RESOURCE, "GPU-0::3")
+    assert site.offered() == {"gpu-1"}
+    site.pod_has(names.GPU_RESOURCE, "GPU-1")
+    assert site.offered() == {"gpu-0"}
+
+
+def test_what_claims_have_is_not_known_without_their_record(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    assert held_by_claims(lab.file) == frozenset()
+    lab.driver.prepare(lab.claim("first", allocation("gpu-1")))
+    assert held_by_claims(lab.file) == frozenset({"GPU-1"})
+    (tmp_path / "prepared.json").write_text("{")
+    assert held_by_claims(lab.file) is None
+
+
+def test_a_node_that_gives_its_gpus_in_another_way_now_ends_claims_and_offers_none(tmp_path: Path) -> None:
+    """Otherwise the kubelet could not unprepare them, and their pods would not end."""
+    site = Site(tmp_path)
+    site.claims.update(NvmlReport((gpu(0), gpu(1))))
+    assert site.offered() == {"gpu-0", "gpu-1"}
+    claim = site.lab.claim("first", allocation("gpu-1"))
+    assert isinstance(site.claims.driver.prepare(claim), PreparedClaim)
+    assert has_claims(site.lab.file)
+    ending = site.serving(is_ending=True)
+    ending.publisher.once()
+    assert [one.spec.devices for one in site.kube.list(RESOURCE_SLICES).items] == [()]
+    assert isinstance(ending.driver.prepare(site.lab.claim("late", allocation("gpu-0"))), Refusal)
+    assert ending.driver.unprepare(claim.uid) is None
+    assert not has_claims(site.lab.file)
+
+
+def test_a_socket_that_somebody_deletes_comes_again_and_a_living_agent_s_stays() -> None:
+    # A socket's path is short, and a test's folder is not.
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as other:
+        registration, registry = Site(Path(folder)).claims.registration, Path(folder, "plugins_registry")
+        registry.mkdir()
+        living, dead = (registry / f"{names.SOCKET_PREFIX}{name}.sock" for name in ("living", "dead"))
+        other.bind(str(living))
+        other.listen()
+        dead.touch()
+        registration._step()
+        (first,) = set(registry.iterdir()) - {living}
+        first.unlink()
+        for _ in range(2):
+            registration._step()
+        (second,) = set(registry.iterdir()) - {living}
+        assert second != first
+        registration._end()
+        assert set(registry.iterdir()) == {living}
