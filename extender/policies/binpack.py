@@ -9,6 +9,7 @@ of these scores tell GPUs apart that are nearly full then: there a share is lost
 from bisect import bisect_left
 from typing import Final
 
+from cluster.decide.available import shares_on
 from cluster.decide.ledger import NodeView
 from cluster.decide.placement import NoPlaceError, choose_shares
 from cluster.decide.request import GpuRequest
@@ -23,7 +24,7 @@ LEFT: Final = (0, 10, 30, 60, 100, 180, 300)
 def binpack(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
     """The part of the devices that the pod accepts that would be in use with the pod there, 0 to 10."""
     del reserved
-    if request.share:
+    if shares_on(request, view):
         return _of_shares(request, view)
     found = utilization(request, view)
     return 0 if found is None else MAX_SCORE * (found.devices - found.free) // found.devices

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cluster import names
-from cluster.decide.available import matching, matching_count
+from cluster.decide.available import matching, matching_count, shares_on
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.amounts import ALL_COMPUTE
 from cluster.decide.placement import NoPlaceError, choose_shares
@@ -31,7 +31,7 @@ class Utilization:
 
 def utilization(request: GpuRequest, view: NodeView) -> Utilization | None:
     """The node's utilization with the pod on it; None if it has no device that the pod accepts."""
-    if request.share:
+    if shares_on(request, view):
         return _of_shares(request, view)
     devices = free = 0
     for resource in request.demand:
