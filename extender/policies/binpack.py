@@ -14,7 +14,7 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.placement import NoPlaceError, choose_shares
 from cluster.decide.request import GpuRequest
 from extender.policies import Reserved
-from extender.policies.utilization import WHOLE_GPU, utilization
+from extender.policies.utilization import WHOLE_GPU, utilization, utilization_with
 from extender.wire import MAX_SCORE
 
 LEFT: Final = (0, 10, 30, 60, 100, 180, 300)
@@ -37,7 +37,7 @@ def _of_shares(request: GpuRequest, view: NodeView) -> int:
     except NoPlaceError:
         return 0
     if found.opened:
-        there = utilization(request, view)
+        there = utilization_with(request, view, found.holdings)
         most = MAX_SCORE - len(LEFT) - 1
         return most * (there.devices - there.free) // there.devices if there else 0
     offered = sum(one.share.memory for one in view.devices if one.share and one.uuid in found.uuids)
