@@ -85,6 +85,12 @@ def rooms(request: GpuRequest, view: NodeView) -> Rooms:
     return found
 
 
+def lacks_slots(request: GpuRequest, found: Rooms) -> bool:
+    """Whether the shares of all containers together need more slots than these GPUs have."""
+    is_one = request.share is None or len(request.share.needs) == 1
+    return not is_one and request.devices > sum(room.slots for rooms in found.values() for _, room in rooms)
+
+
 def place(request: GpuRequest, found: Rooms, *, spare: int = 0) -> Shared | None:
     """The GPUs that the pod gets of these; None if they are not enough.
 
@@ -94,7 +100,7 @@ def place(request: GpuRequest, found: Rooms, *, spare: int = 0) -> Shared | None
         spare: how many of those that nobody seems to have must be left alone.
     """
     share = request.share
-    if share is None or not found:
+    if share is None or not found or lacks_slots(request, found):
         return None
     groups = [[each for of_model in found.values() for each in of_model]] if request.mixes else found.values()
     modes = MODES if share.mode is None else (share.mode,)

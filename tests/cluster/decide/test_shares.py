@@ -126,6 +126,16 @@ def test_shares_that_are_too_many_or_too_large_together_are_refused_without_tryi
     assert not tried
 
 
+def test_a_pod_with_more_shares_at_one_time_than_a_node_has_slots_is_refused_for_that() -> None:
+    pod = a_pod("many")
+    for index in range(40):
+        pod = pod.shares(container=f"init-{index}", kind="init", memory=1 + index)
+    assert refused(pod, used({}, gpus=2)) is None
+    for index in range(33):
+        pod = pod.shares(container=f"app-{index}", memory=1 + index)
+    assert refused(pod, used({}, gpus=2)) == "no-slots"
+
+
 def test_an_app_container_has_the_slot_of_an_init_container_and_a_sidecar_keeps_its_own() -> None:
     pod = (
         a_pod()
