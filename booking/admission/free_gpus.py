@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from cluster import names
-from cluster.decide.available import available, largest_set, matching_count
+from cluster.decide.available import available, largest_set, matching_count, shares_on
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.node_fit import node_rejection
@@ -87,7 +87,7 @@ def _waits(other: Pod) -> GpuRequest | None:
 
 def _is_short(request: GpuRequest, view: NodeView) -> bool:
     """Whether the node has too few GPUs, even if pods with unknown devices held none of the free ones."""
-    if request.share:
+    if shares_on(request, view):
         return place(request, rooms(request, view)) is None
     return any(
         largest_set(available(request, view, name), request) < needed

@@ -24,6 +24,7 @@ STORY: Final = frozenset(
         names.REPLACED,
         names.STRIPPED,
         names.ASSIGNED,
+        names.SHARING_MODE,
         names.RECREATED_FROM,
         names.FIRST_CREATED,
         names.EVICTIONS,

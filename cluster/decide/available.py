@@ -11,6 +11,7 @@ from cluster.decide.ledger.view import ByModel
 from cluster.decide.request import GpuRequest
 from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.inventory import Device
+from cluster.objects.share_request import ShareRequest
 
 
 def available(request: GpuRequest, view: NodeView, resource: str) -> ByModel:
@@ -31,6 +32,16 @@ def available(request: GpuRequest, view: NodeView, resource: str) -> ByModel:
         for model, devices in view.unheld_by_model.get(resource, {}).items()
     }
     return found if sum(map(len, found.values())) == len(set(hold.devices)) else {}
+
+
+def shares_on(request: GpuRequest, view: NodeView) -> ShareRequest | None:
+    """The shares that the pod would have on the node; None if it would have whole devices there.
+
+    Replicas of another device plugin may have the name of our slots. Without an amount one of them is all
+    that the pod asks for, and it is given like a GPU; with an amount none will do: nobody would count it.
+    """
+    share = request.share
+    return None if share and view.is_numbered and not share.has_amount else share
 
 
 def matching(groups: ByModel, selector: DeviceSelector) -> ByModel:

@@ -9,7 +9,7 @@ A pod with a hold has no choice: it gets the devices of its hold. ``shares`` has
 from collections.abc import Callable, Iterable
 
 from cluster import names
-from cluster.decide.available import available, matching
+from cluster.decide.available import available, matching, shares_on
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.amounts import Holding
 from cluster.decide.ledger.view import ByModel
@@ -33,7 +33,7 @@ def choose(request: GpuRequest, view: NodeView) -> Assignment:
     Raises:
         NoPlaceError: there are fewer free devices than the pod needs.
     """
-    if request.share:
+    if shares_on(request, view):
         return choose_shares(request, view).assignment
     chosen = {
         resource: iter(
@@ -65,7 +65,7 @@ def would_hold(request: GpuRequest, view: NodeView) -> tuple[Holding, ...]:
     Raises:
         NoPlaceError: as for ``choose``.
     """
-    if request.share:
+    if shares_on(request, view):
         return choose_shares(request, view).holdings
     return tuple(map(Holding, sorted(devices_of(choose(request, view)))))
 

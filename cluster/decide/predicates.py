@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from cluster.decide import reasons
-from cluster.decide.available import available, largest_set, matching_count
+from cluster.decide.available import available, largest_set, matching_count, shares_on
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.reasons import Reason
@@ -54,8 +54,8 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
         return elsewhere(request.hold)
     if closed := _closed(request, view, agent):
         return closed
-    if request.share:
-        return share_rejection(request, view, request.share)
+    if share := shares_on(request, view):
+        return share_rejection(request, view, share)
     for resource, needed in request.demand.items():
         # A held device that has not been identified may be any of the free ones.
         spare = largest_set(available(request, view, resource), request) - view.unknown.get(resource, 0)

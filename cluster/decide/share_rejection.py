@@ -9,7 +9,7 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
 from cluster.decide.share_fit import fits
-from cluster.decide.shares import place, rooms
+from cluster.decide.shares import lacks_slots, place, rooms
 from cluster.objects.hold import Hold
 from cluster.objects.share_request import ShareRequest
 
@@ -18,6 +18,8 @@ def share_rejection(request: GpuRequest, view: NodeView, share: ShareRequest) ->
     """Why a pod with shares does not fit on an open node; None if it does."""
     if len(request.demand) > 1:
         return reasons.SHARE_BESIDE_WHOLE.reason()
+    if lacks_slots(request, view.empty_offer.rooms):
+        return reasons.NO_SLOTS.reason()
     # An unknown share may be of any GPU: until the node's agent says of which, no room is known.
     if not view.unknown.get(names.SHARED_RESOURCE) and _has_room(request, view):
         return None

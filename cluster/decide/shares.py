@@ -24,8 +24,8 @@ from cluster.objects.assignment import Assignment
 from cluster.objects.inventory import Device, SharingMode
 from cluster.objects.share_request import ShareNeed, ShareRequest, Slot
 
-TRIES: Final = 2_000
-"""Number of places that are tried for the shares of one pod on one node."""
+TRIES: Final = 100
+"""Number of places that are tried in vain for the shares of one pod on one node: filter asks all nodes."""
 MODES: Final[tuple[SharingMode, ...]] = ("time-slice", "mps")
 """In the order in which they are tried for a pod that takes any."""
 
@@ -85,6 +85,12 @@ def rooms(request: GpuRequest, view: NodeView) -> Rooms:
     return found
 
 
+def lacks_slots(request: GpuRequest, found: Rooms) -> bool:
+    """Whether the shares of all containers together need more slots than these GPUs have."""
+    is_one = request.share is None or len(request.share.needs) == 1
+    return not is_one and request.devices > sum(room.slots for rooms in found.values() for _, room in rooms)
+
+
 def place(request: GpuRequest, found: Rooms, *, spare: int = 0) -> Shared | None:
     """The GPUs that the pod gets of these; None if they are not enough.
 
@@ -94,7 +100,7 @@ def place(request: GpuRequest, found: Rooms, *, spare: int = 0) -> Shared | None
         spare: how many of those that nobody seems to have must be left alone.
     """
     share = request.share
-    if share is None or not found:
+    if share is None or not found or lacks_slots(request, found):
         return None
     groups = [[each for of_model in found.values() for each in of_model]] if request.mixes else found.values()
     modes = MODES if share.mode is None else (share.mode,)
@@ -118,7 +124,7 @@ def _in_group(
     if share.width > len(group):
         return None
     search = _Search(share, group, mode, spare)
-    return search.result() if search.place(0) else None
+    return search.result() if search.may_succeed() and search.place(0) else None
 
 
 class _Search:
@@ -137,7 +143,29 @@ class _Search:
         self._order = sorted(range(len(self._places)), key=self._size, reverse=True)
         self._at: dict[int, str] = {}
         """Number of a slot -> UUID."""
-        self._tries = TRIES
+        self._tries = TRIES + len(self._order)
+
+    def may_succeed(self) -> bool:
+        """False if the slots are too many or too large together, which trying finds out slowly.
+
+        Of so many of the largest slots, whatever their number, a GPU has room for no more than if all were as
+        small as the least of them.
+        """
+        if len(self._order) == 1:
+            return True
+        open_here = [(uuid, room) for uuid, room in self._rooms.items() if self._mode in room.modes]
+        least: dict[str, int] = {}
+        needed = 0
+        for count, number in enumerate(self._order, 1):
+            slot, possible = self._places[number].slot, 0
+            sizes = {uuid: slot.memory_on(self._devices[uuid]) for uuid, _ in open_here}
+            needed += min(sizes.values(), default=0)
+            for uuid, room in open_here:
+                least[uuid] = min(least.get(uuid, sizes[uuid]), sizes[uuid])
+                possible += min(room.slots, room.memory // least[uuid])
+            if possible < count:
+                return False
+        return needed <= sum(room.memory for _, room in open_here)
 
     def place(self, position: int) -> bool:
         """Place the slots from this one on, in their order."""
@@ -146,7 +174,13 @@ class _Search:
         number = self._order[position]
         wanted = self._places[number]
         barred = {uuid for other, uuid in self._at.items() if self._places[other].users & wanted.users}
+        tried: set[tuple[object, ...]] = set()
         for device, room, part in list(self._candidates(wanted.slot, barred)):
+            if position + 1 < len(self._order):  # nothing can fail after the last one
+                alike = self._alike(device, room)
+                if alike in tried:
+                    continue
+                tried.add(alike)
             self._tries -= 1
             if self._tries < 0:
                 return False
@@ -156,6 +190,11 @@ class _Search:
             self._rooms[device.uuid] = room
             del self._at[number]
         return False
+
+    def _alike(self, device: Device, room: Room) -> tuple[object, ...]:
+        """Equal for two GPUs that make no difference to the slots that are still to be placed."""
+        users = [self._places[number].users for number, uuid in self._at.items() if uuid == device.uuid]
+        return room, device.share, device.memory, frozenset[int]().union(*users)
 
     def result(self) -> Shared:
         """What was found."""

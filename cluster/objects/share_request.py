@@ -36,6 +36,10 @@ class ShareAmount(msgspec.Struct, frozen=True):
         return offered * self.percentage // ALL
 
 
+NO_AMOUNT: Final = ShareAmount()
+"""That of a container which only names slots."""
+
+
 class ShareNeed(msgspec.Struct, frozen=True):
     """What one container asks for: a share of the same size on each of so many different GPUs."""
 
@@ -79,6 +83,11 @@ class ShareRequest(msgspec.Struct, frozen=True):
         """Equal for two pods whose containers differ by name only."""
         needs = tuple((need.kind, need.count, need.amount) for need in self.needs)
         return needs, self.mode, self.spreads
+
+    @property
+    def has_amount(self) -> bool:
+        """Whether any container says how much of a GPU it wants."""
+        return any(need.amount != NO_AMOUNT for need in self.needs)
 
     @property
     def width(self) -> int:

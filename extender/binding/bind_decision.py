@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cluster import names
+from cluster.decide.available import shares_on
 from cluster.decide.ledger import AssumedBind, NodeView
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.placement import NoPlaceError, choose, choose_shares
@@ -167,7 +168,7 @@ def _outdated(earlier: AssumedBind, view: NodeView, agent: AgentState) -> str | 
 
 
 def _assumed(request: GpuRequest, view: NodeView, pod: Pod) -> AssumedBind:
-    if request.share:
+    if shares_on(request, view):
         chosen = choose_shares(request, view)
         return AssumedBind(pod=pod, node=view.name, assignment=chosen.assignment, mode=chosen.mode)
     return AssumedBind(pod=pod, node=view.name, assignment=choose(request, view))

@@ -9,11 +9,12 @@ of these scores tell GPUs apart that are nearly full then: there a share is lost
 from bisect import bisect_left
 from typing import Final
 
+from cluster.decide.available import shares_on
 from cluster.decide.ledger import NodeView
 from cluster.decide.placement import NoPlaceError, choose_shares
 from cluster.decide.request import GpuRequest
 from extender.policies import Reserved
-from extender.policies.utilization import WHOLE_GPU, utilization
+from extender.policies.utilization import WHOLE_GPU, utilization, utilization_with
 from extender.wire import MAX_SCORE
 
 LEFT: Final = (0, 10, 30, 60, 100, 180, 300)
@@ -23,7 +24,7 @@ LEFT: Final = (0, 10, 30, 60, 100, 180, 300)
 def binpack(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
     """The part of the devices that the pod accepts that would be in use with the pod there, 0 to 10."""
     del reserved
-    if request.share:
+    if shares_on(request, view):
         return _of_shares(request, view)
     found = utilization(request, view)
     return 0 if found is None else MAX_SCORE * (found.devices - found.free) // found.devices
@@ -36,7 +37,7 @@ def _of_shares(request: GpuRequest, view: NodeView) -> int:
     except NoPlaceError:
         return 0
     if found.opened:
-        there = utilization(request, view)
+        there = utilization_with(request, view, found.holdings)
         most = MAX_SCORE - len(LEFT) - 1
         return most * (there.devices - there.free) // there.devices if there else 0
     offered = sum(one.share.memory for one in view.devices if one.share and one.uuid in found.uuids)

@@ -10,7 +10,7 @@ than any where it does; among the former it is binpack; among the latter, fewer 
 from typing import Final
 
 from cluster import names
-from cluster.decide.available import matching_count
+from cluster.decide.available import matching_count, shares_on
 from cluster.decide.ledger import NodeView
 from cluster.decide.placement import NoPlaceError, choose_shares
 from cluster.decide.request import GpuRequest
@@ -34,12 +34,13 @@ def booked_reserve(request: GpuRequest, view: NodeView, reserved: Reserved) -> i
 
 def _needed(request: GpuRequest, view: NodeView) -> dict[str, int]:
     """Resource -> devices that the pod takes: of a pod with shares, the GPUs that nobody shares yet."""
-    if not request.share:
+    share = shares_on(request, view)
+    if share is None:
         return request.demand
     try:
         return {names.GPU_RESOURCE: len(choose_shares(request, view).opened)}
     except NoPlaceError:
-        return {names.GPU_RESOURCE: request.share.width}
+        return {names.GPU_RESOURCE: share.width}
 
 
 def _spare(request: GpuRequest, view: NodeView, resource: str, reserved: Reserved) -> int:

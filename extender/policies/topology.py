@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import combinations, product
 from typing import Final
 
-from cluster.decide.available import available, largest_set, matching
+from cluster.decide.available import available, largest_set, matching, shares_on
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.node_shape import NodeShape
 from cluster.decide.ledger.view import ByModel, view_of
@@ -44,7 +44,7 @@ ones: links to all of them count."""
 
 def topology(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
     """10 minus the deductions for the devices that the pod would get; 0 if it does not fit."""
-    if request.share:
+    if shares_on(request, view):
         return binpack(request, view, reserved)  # links mean nothing to pods that share
     if not request.demand:
         return 0

@@ -4,13 +4,13 @@ For a pod with shares, in thousandths of a GPU: of a device as much is in use as
 whichever is more.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cluster import names
-from cluster.decide.available import matching, matching_count
+from cluster.decide.available import matching, matching_count, shares_on
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.amounts import ALL_COMPUTE
+from cluster.decide.ledger.amounts import ALL_COMPUTE, Holding
 from cluster.decide.placement import NoPlaceError, choose_shares
 from cluster.decide.request import GpuRequest
 from cluster.objects.inventory import Device
@@ -31,7 +31,7 @@ class Utilization:
 
 def utilization(request: GpuRequest, view: NodeView) -> Utilization | None:
     """The node's utilization with the pod on it; None if it has no device that the pod accepts."""
-    if request.share:
+    if shares_on(request, view):
         return _of_shares(request, view)
     devices = free = 0
     for resource in request.demand:
@@ -44,14 +44,20 @@ def utilization(request: GpuRequest, view: NodeView) -> Utilization | None:
 
 
 def _of_shares(request: GpuRequest, view: NodeView) -> Utilization | None:
+    try:
+        return utilization_with(request, view, choose_shares(request, view).holdings)
+    except NoPlaceError:
+        none = utilization_with(request, view, ())
+        return replace(none, free=0) if none else None
+
+
+def utilization_with(request: GpuRequest, view: NodeView, parts: tuple[Holding, ...]) -> Utilization | None:
+    """The node's utilization with these shares of the pod on it; None if it offers the pod none."""
     devices = matching(view.all_by_model.get(names.GPU_RESOURCE, {}), request.selector)
     shareable = [one for found in devices.values() for one in found if one.share and one.share.memory]
     if not shareable:
         return None
-    try:
-        there = view.holding(choose_shares(request, view).holdings)
-    except NoPlaceError:
-        return Utilization(devices=WHOLE_GPU * len(shareable), free=0)
+    there = view.holding(parts)
     free = sum(_free(one, there) for one in shareable if one.is_healthy)
     unknown = WHOLE_GPU * view.unknown.get(names.GPU_RESOURCE, 0)
     return Utilization(devices=WHOLE_GPU * len(shareable), free=max(0, free - unknown))

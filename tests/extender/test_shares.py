@@ -3,6 +3,7 @@
 import pytest
 
 from cluster import names
+from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 from extender.pending.requeue import PATIENCE, Requeue
 from extender.verbs.prioritize import Prioritize
@@ -97,6 +98,39 @@ def test_l9_what_is_held_after_a_restart_is_what_was_held_before(cluster: Cluste
     assert again.view().held[G0].memory == 40 * GIB * 30 // 100 + 9000
 
 
+@pytest.mark.parametrize("placement", names.PLACEMENTS)
+def test_a_replica_of_another_plugin_is_given_to_who_asks_for_no_amount_and_to_nobody_else(
+    placement: str,
+) -> None:
+    cluster = Cluster()
+    shown = replica(0), replica(1)
+    cluster.add_node("n0", *shown)
+    first, second, third = (cluster.create(a_pod(name).shares()) for name in ("a", "b", "c"))
+    sized = cluster.create(a_pod("sized").shares(memory=1))
+
+    assert why(cluster, sized).endswith("[too-many]")
+    assert "no longer fits" in cluster.bind_to(sized)
+    for pod in (first, second):
+        assert cluster.ask(pod).node_names == ["n0"]
+        Prioritize(cluster.state, cluster.clock, placement)(ExtenderArgs(pod=pod, node_names=("n0",)))
+        assert cluster.bind_to(pod) == ""
+        cluster.take(pod.metadata.name)
+    assert why(cluster, third).endswith("[in-use]")
+    given = [cluster.given(name) or {} for name in ("a", "b")]
+    assert {uuid for one in given for uuid in one["main"]} == {one.uuid for one in shown}
+    assert cluster.view().conflicts == ()
+
+
+def replica(index: int) -> Device:
+    """One turn on a GPU, as another plugin offers it under the name of our slots."""
+    return Device(
+        uuid=f"n0-0.r{index}",
+        model=f"A100{names.SHARED_MODEL}",
+        resource=names.SHARED_RESOURCE,
+        numbered=True,
+    )
+
+
 def test_a_burst_of_shares_reserves_room_softly_and_not_whole_gpus() -> None:
     cluster = Cluster()
     cluster.add_node("n0", shared_gpu(0, memory=20 * GIB))
@@ -143,9 +177,9 @@ def test_the_node_whose_shared_gpu_becomes_the_fullest_is_best_and_one_with_a_fr
                 a_pod(f"on-{index}").shares(memory=used * GIB).on(f"n{index}", {"main": (f"GPU-n{index}-0",)})
             )
             cluster.create(pod)
-    pod = cluster.create(a_pod("p").shares(memory=2 * GIB))
+    asking = cluster.create(a_pod("p").shares(memory=2 * GIB))
 
     for placement, order in (("binpack", ["n2", "n1", "n0"]), ("spread", ["n0", "n1", "n2"])):
         prioritize = Prioritize(cluster.state, cluster.clock, placement)
-        scores = prioritize(ExtenderArgs(pod=pod, node_names=("n0", "n1", "n2")))
+        scores = prioritize(ExtenderArgs(pod=asking, node_names=("n0", "n1", "n2")))
         assert [one.host for one in sorted(scores, key=lambda one: -one.score)] == order

@@ -39,8 +39,8 @@ def translated(spec: Json) -> Json:
 def _container(container: Json) -> Json:
     if names.HAMI_PRIORITY in named(container):
         container = with_limits(container, {}, without=(names.HAMI_PRIORITY,))
-    if names.SHARED_RESOURCE in named(container):
-        return container
+    if count(container, names.SHARED_RESOURCE):
+        return container  # 0 of them is what a LimitRange's slots are turned into
     given, gpus = amounts(container, HAMI_AMOUNTS), count(container, names.GPU_RESOURCE)
     if not given or (names_gpus(container) and not gpus):
         return container

@@ -76,7 +76,7 @@ def _metadata(meta: FailedMeta) -> Json:
     kept = {
         key: value
         for key, value in sent_annotations(meta).items()
-        if not names.is_ours(key) or key in _KEPT_STATE
+        if key in _KEPT_STATE or not (names.is_ours(key) or key in names.GPUSHARE_STATE)
     }
     kept[names.RECREATED_FROM] = meta.uid
     kept[names.FIRST_CREATED] = instant(first_created(Pod(metadata=meta)))

@@ -190,11 +190,15 @@ def shared(uuid: str, slots: tuple[Slot, ...], share: ShareRequest, device: Devi
 
 
 def sized(holding: PodHoldings, devices: Mapping[str, Device]) -> PodHoldings:
-    """The holding with its shares in MiB of the node's devices."""
+    """The holding with its shares in MiB of the node's devices; a numbered device is given as it is."""
     if holding.share is None or not holding.slots:
         return holding
     share = holding.share
-    parts = {uuid: shared(uuid, slots, share, devices.get(uuid)) for uuid, slots in holding.slots.items()}
+    parts: dict[str, Holding] = {}
+    for uuid, slots in holding.slots.items():
+        device = devices.get(uuid)
+        is_whole = device is not None and device.numbered
+        parts[uuid] = Holding(uuid) if is_whole else shared(uuid, slots, share, device)
     return replace(holding, devices={**holding.devices, **parts})
 
 

@@ -53,6 +53,7 @@ def limits(pod: Json) -> list[Json]:
         ({GPU: 1, CORES: 30}, {GPU: 1}),
         ({GPU: 1, MIB: 8192, names.HAMI_PRIORITY: 0}, {SHARED: 1, MIB: 8192}),
         ({GPU: 0, MIB: 8192}, {GPU: 0, MIB: 8192}),
+        ({GPU: 1, SHARED: 0, MIB: 8192}, {SHARED: 1, MIB: 8192}),
         ({ALIYUN: 3}, {SHARED: 1, MIB: 3072, ALIYUN: 3}),
         ({ALIYUN: 3, CORES: 10}, {SHARED: 1, MIB: 3072, CORES: 10, ALIYUN: 3}),
         ({SHARED: 2}, {SHARED: 2, PERCENT: 25}),

@@ -34,6 +34,11 @@ def test_a_pod_without_effective_keys_of_ours_is_left_as_it_is(metadata: dict[st
     assert off_a_pod(a_pod(**metadata)) is None
 
 
+def test_a_pod_keeps_what_a_new_installation_must_know_of_its_gpus() -> None:
+    held = {names.ASSIGNED: '{"main":["GPU-1"]}', names.SHARING_MODE: "mps"}
+    assert off_a_pod(a_pod(annotations=held)) is None
+
+
 @pytest.mark.parametrize("gates", [(), (OTHERS,)], ids=["no gate", "another's gate"])
 def test_the_scheduling_gate_of_another_is_left_as_it_is(gates: tuple[str, ...]) -> None:
     assert off_a_pod(a_pod(gates)) is None

@@ -8,6 +8,7 @@ from cluster import names
 from cluster.decide import reasons
 from cluster.decide.explain import why_waiting
 from cluster.decide.ledger import Ledger, NodeView
+from cluster.decide.ledger.amounts import Holding, Room
 from cluster.decide.placement import NoPlaceError, choose, choose_shares, would_hold
 from cluster.decide.predicates import rejection
 from cluster.decide.request import gpu_request_of
@@ -99,6 +100,40 @@ def test_shares_are_placed_otherwise_where_the_last_one_would_find_no_room() -> 
     pod = a_pod().shares(memory=2000).shares(memory=3000, container="b").shares(memory=3000, container="c")
 
     assert given(pod, view) == {"main": ("GPU-n0-1",), "b": ("GPU-n0-0",), "c": ("GPU-n0-1",)}
+
+
+@pytest.mark.parametrize("sizes", [[8_200 + index for index in range(12)], [*[8_200] * 9, 1]])
+def test_shares_that_are_too_many_or_too_large_together_are_refused_without_trying_every_place(
+    sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Filter asks this of every node, and others wait meanwhile."""
+    tried: list[Room] = []
+    less = Room.less
+
+    def counted(room: Room, part: Holding) -> Room:
+        tried.append(room)
+        return less(room, part)
+
+    monkeypatch.setattr(Room, "less", counted)
+    pod = a_pod("many")
+    for index, size in enumerate(sizes):
+        pod = pod.shares(container=f"c{index}", memory=size)
+
+    assert refused(pod, used({index: 1 + index for index in range(8)}, gpus=8)) in {
+        "share-in-use",
+        "share-too-large",
+    }
+    assert not tried
+
+
+def test_a_pod_with_more_shares_at_one_time_than_a_node_has_slots_is_refused_for_that() -> None:
+    pod = a_pod("many")
+    for index in range(40):
+        pod = pod.shares(container=f"init-{index}", kind="init", memory=1 + index)
+    assert refused(pod, used({}, gpus=2)) is None
+    for index in range(33):
+        pod = pod.shares(container=f"app-{index}", memory=1 + index)
+    assert refused(pod, used({}, gpus=2)) == "no-slots"
 
 
 def test_an_app_container_has_the_slot_of_an_init_container_and_a_sidecar_keeps_its_own() -> None:

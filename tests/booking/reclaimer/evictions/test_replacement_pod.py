@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from booking.reclaimer.evictions.manifest import TOKEN_PATH
 from booking.reclaimer.evictions.replacement_pod import replacement_pod
+from booking.reclaimer.evictor import Back
 from cluster import names
 from cluster.kube.resources import WholePod
 from cluster.objects.replaced_fields import Replaced, encode_replaced
@@ -258,6 +259,13 @@ def test_a_pod_asks_for_a_share_again_only_where_it_comes_back_as_it_was() -> No
     after = replacement_pod(pod, back="without-gpu", reason="evicted")
     assert names.KAI_FRACTION not in after["metadata"]["annotations"]
     assert after["spec"]["containers"][0]["resources"] == {"limits": {}, "requests": {}}
+
+
+@pytest.mark.parametrize("back", ["as-it-was", "without-gpu"])
+def test_what_gpushares_tools_read_of_the_old_gpu_is_not_on_the_replacement(back: Back) -> None:
+    pod = whole({}, annotations=dict.fromkeys(names.GPUSHARE_STATE, "1"))
+    after = replacement_pod(pod, back=back, reason="evicted")["metadata"]["annotations"]
+    assert after.keys().isdisjoint(names.GPUSHARE_STATE)
 
 
 def test_the_reason_why_a_pod_has_no_owner_is_kept() -> None:
