@@ -25,6 +25,7 @@ from booking.reclaimer.planning.search import Search
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.costs import microseconds
 from cluster.decide.fairshare import (
+    EQUAL,
     Books,
     Case,
     Line,
@@ -51,9 +52,14 @@ MOST: Final = 20
 INFEASIBLE_FOR: Final = 60.0
 """Seconds after which the gate of a pod is removed that no node could take: it does not wait for a turn."""
 SAVED_EVERY: Final = 60.0
-"""Seconds after which the record is written again."""
+"""Seconds after which the record is written again, if it says anything new."""
+ASKED_EVERY: Final = 5.0
+"""Seconds after which the record is read or written again when that has failed."""
 RESTS: Final = 4
 """The next pass waits this many times the duration of the last: the thread has more urgent work."""
+
+UNKNOWN: Final = deserve(EQUAL, 0, {}, {})
+"""The shares of a time in which nobody waited: what was held then counts for nobody."""
 
 
 class Turns:
@@ -63,8 +69,10 @@ class Turns:
         """Args: shares: the settings that are in force; store: of what is remembered."""
         self._clock = clock
         self._store = store
-        self._saved: float | None = None
-        """When the record was written or read last, monotonic; None: it must be read."""
+        self._is_informed = False
+        """Whether the record has been read."""
+        self._asked, self._every = 0.0, 0.0
+        """When the record was read or written last, monotonic, and seconds until the next time."""
         self._settings = shares
         self._applicants, self._feasible = Applicants(), Feasible()
         self._in_line: dict[str, tuple[Applicant, tuple[str, ...]]] = {}
@@ -79,17 +87,15 @@ class Turns:
         """Uid -> why nothing is taken back for a pod whose owner has too little."""
         self._infeasible: dict[str, float] = {}
         """Uid -> since when no node could take it, monotonic."""
+        self._has_lines = False
+        """Whether the lines are those of this cluster: not before the first pass as the leader."""
         self._next = 0.0
 
     def forget(self) -> None:
         """Nobody gets turns here: another process does, or fair shares are off."""
         self._in_line, self.lines, self.shares, self._infeasible, self.verdicts = {}, {}, {}, {}, {}
-        self.record, self._saved = Record(), None
-
-    @property
-    def is_informed(self) -> bool:
-        """Whether the record has been read."""
-        return self._saved is not None
+        self.record, self._is_informed, self._every = Record(), False, 0.0
+        self._has_lines = False
 
     def remember(self) -> None:
         """Read the record where that has not been done, and write it now and then.
@@ -98,19 +104,20 @@ class Turns:
             ApiError: the API server did not answer, or refused.
         """
         now, monotonic = microseconds(self._clock.now()), self._clock.monotonic()
-        if self._saved is None:
-            self.record = self._store.load(now)
-        elif monotonic - self._saved < SAVED_EVERY:
+        if monotonic - self._asked < self._every:
             return
-        elif self.record.is_worth_saving:
+        self._asked, self._every = monotonic, ASKED_EVERY
+        if self._is_informed:
             self._store.save(self.record, now)
-        self._saved = monotonic
+        else:
+            self.record = self._store.load(now).with_taken(self.record.taken)
+            self._is_informed = True
+        self._every = SAVED_EVERY
 
     def note_taken(self, victim: Pod) -> None:
-        """A pod was evicted for the share of another user; it is recorded in the next pass."""
+        """A pod was evicted for the share of another user; it is recorded within seconds."""
         self.record.note_taken(victim, microseconds(self._clock.now()))
-        if self._saved is not None:
-            self._saved = min(self._saved, self._clock.monotonic() - SAVED_EVERY)
+        self._every = min(self._every, ASKED_EVERY)
 
     def plans(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> list[Plan]:
         """The holds that are to be written now, in this order."""
@@ -120,6 +127,7 @@ class Turns:
         settings = self._settings()
         applicants = self._applicants.at(snapshot, settings)
         if not applicants and not self._in_line:
+            self.shares, self._has_lines = {}, True
             return []
         candidates = NodeCandidates(snapshot, inputs, holder_cache)
         self._feasible.refresh(snapshot)
@@ -130,7 +138,7 @@ class Turns:
         for pod in sorted(waiting_for_bookings(snapshot), key=first_in_time):
             one_round.serve(pod)
         found = self._grant(applicants, one_round)
-        if settings.mode == "reclaim":
+        if settings.mode == "reclaim" and self._is_informed:
             found += self._take(pools, snapshot, one_round, candidates)
         now = self._clock.monotonic()
         self._next = now + RESTS * (now - begun)
@@ -143,6 +151,12 @@ class Turns:
         return [*self._applicants.odd(), *(self._in_line[uid][0].pod for uid in late)]
 
     # --- inside --------------------------------------------------------------------------------------
+    def _read_lines(self, snapshot: Snapshot, holder_cache: HolderCache, settings: FairShares) -> None:
+        """Who waits, where no pass has found out yet: another process has led until now."""
+        candidates = NodeCandidates(snapshot, PlanningInputs(), holder_cache)
+        self._feasible.refresh(snapshot)
+        self._update(self._applicants.at(snapshot, settings), snapshot, candidates)
+
     def _update(
         self, applicants: Mapping[str, Applicant], snapshot: Snapshot, candidates: NodeCandidates
     ) -> None:
@@ -162,7 +176,7 @@ class Turns:
             self._in_line[uid] = (applicant, models)
             for model in models:
                 self.lines.setdefault(model, Line()).add(applicant.unit)
-        self._infeasible = infeasible
+        self._infeasible, self._has_lines = infeasible, True
 
     def _leave(self, uid: str) -> None:
         _, models = self._in_line.pop(uid, (None, ()))
@@ -173,10 +187,8 @@ class Turns:
         """What everybody holds and deserves now, and was owed until now."""
         now, terms = microseconds(snapshot.now), terms_of(settings)
         for model in sorted(pools.keys() | self.shares.keys()):
-            pool, before = pools.get(model, Pool()), self.shares.get(model)
-            books = self.record.books.get(model, Books(at=now))
-            if before is not None:
-                books = advance(books, before, now, terms)
+            pool, before = pools.get(model, Pool()), self.shares.get(model, UNKNOWN)
+            books = advance(self.record.books.get(model, Books(at=now)), before, now, terms)
             wanted = self.lines[model].wanted if model in self.lines else {}
             shares = deserve(tree_of(settings, model), pool.capacity, pool.held, wanted)
             self.shares[model], self.record.books[model] = shares, observe(books, shares)
@@ -201,6 +213,8 @@ class Turns:
         line, queued = self.lines[model], tuple(queued)
 
         def place(unit: Unit) -> Plan | None:
+            if not one_round.may_have_free(model, round(unit.gpus)):
+                return None  # most often; to look at a node's labels and resources takes far longer
             applicant = self._in_line[unit.uid][0]
             return one_round.start(applicant.pod, need_in(applicant, model))
 
@@ -267,6 +281,8 @@ class Turns:
         if settings.mode != "reclaim":
             return "the policy does not say any more that GPUs are taken back for fair shares"
         applicant = applicant_of(pod, settings)
+        if not self._has_lines:
+            self._read_lines(snapshot, holder_cache, settings)
         without = snapshot.without_holds(frozenset({uid}))
         pool = pools_of(without, holder_cache, settings).get(need.model)
         if applicant is None or pool is None:
