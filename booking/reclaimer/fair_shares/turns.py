@@ -5,7 +5,7 @@ devices that they are about to take are left to them. Nothing is done while no p
 kube-scheduler places every pod that comes.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
@@ -41,7 +41,6 @@ from cluster.decide.fairshare import (
     observe,
     reclaim,
 )
-from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 from cluster.objects.scheduling_gates import is_queued
@@ -130,7 +129,6 @@ class Turns:
             self.shares, self._has_lines = {}, True
             return []
         candidates = NodeCandidates(snapshot, inputs, holder_cache)
-        self._feasible.refresh(snapshot)
         self._update(applicants, snapshot, candidates)
         pools = pools_of(snapshot, holder_cache, settings)
         self._account(pools, snapshot, settings)
@@ -154,7 +152,6 @@ class Turns:
     def _read_lines(self, snapshot: Snapshot, holder_cache: HolderCache, settings: FairShares) -> None:
         """Who waits, where no pass has found out yet: another process has led until now."""
         candidates = NodeCandidates(snapshot, PlanningInputs(), holder_cache)
-        self._feasible.refresh(snapshot)
         self._update(self._applicants.at(snapshot, settings), snapshot, candidates)
 
     def _update(
@@ -164,11 +161,15 @@ class Turns:
         for uid in self._in_line.keys() - applicants.keys():
             self._leave(uid)
         now, infeasible = self._clock.monotonic(), {}
+        are_same = not self._feasible.refresh(snapshot)
         for uid, applicant in applicants.items():
-            models = self._feasible.models(applicant, snapshot, candidates)
+            known = self._in_line.get(uid)
+            if known and known[0] is applicant and are_same:
+                models = known[1]
+            else:
+                models = self._feasible.models(applicant, snapshot, candidates)
             if not models:
                 infeasible[uid] = self._infeasible.get(uid, now)
-            known = self._in_line.get(uid)
             if known and known[0].unit is applicant.unit and known[1] == models:
                 self._in_line[uid] = (applicant, models)
                 continue
@@ -195,22 +196,17 @@ class Turns:
 
     def _grant(self, applicants: Mapping[str, Applicant], one_round: Round) -> list[Plan]:
         """Free devices, in order."""
-        queued = {
-            applicant.request.key: applicant.request
-            for applicant in applicants.values()
-            if is_queued(applicant.pod)
-        }
-        if not queued:
+        if not any(is_queued(applicant.pod) for applicant in applicants.values()):
             return []
         made: list[Plan] = []
         for model in sorted(self.lines):
-            made += self._of_model(model, one_round, queued.values(), most=MOST - len(made))
+            made += self._of_model(model, one_round, applicants, most=MOST - len(made))
         return made
 
     def _of_model(
-        self, model: str, one_round: Round, queued: Iterable[GpuRequest], *, most: int
+        self, model: str, one_round: Round, applicants: Mapping[str, Applicant], *, most: int
     ) -> list[Plan]:
-        line, queued = self.lines[model], tuple(queued)
+        line = self.lines[model]
 
         def place(unit: Unit) -> Plan | None:
             if not one_round.may_have_free(model, round(unit.gpus)):
@@ -227,10 +223,14 @@ class Turns:
             self._leave(unit.uid)
         self.shares[model] = self.shares[model].after(changes)
         # Who waits without a gate for what nobody in line could use is placed by kube-scheduler.
+        if all(is_queued(plan.pod) for _, plan in found):
+            return [plan for _, plan in found]
+        queued = {one.request.key: one.request for one in applicants.values() if is_queued(one.pod)}
         return [
             plan
             for unit, plan in found
-            if is_queued(plan.pod) or any(gpu_request_of(plan.pod).competes_with(one) for one in queued)
+            if is_queued(plan.pod)
+            or any(applicants[unit.uid].request.competes_with(one) for one in queued.values())
         ]
 
     def _take(

@@ -70,9 +70,7 @@ class FreePlacement:
 
     def may_have(self, model: str, need: int) -> bool:
         """Whether some node may have so many devices that nobody counts on: False only if none has."""
-        return any(
-            self._candidates.unassigned(node, model) >= need for node in self._nodes_with_free(model)
-        )
+        return any(self._candidates.unassigned(node, model) >= need for node in self._nodes_with_free(model))
 
     def _note(self, taker: _Taker) -> None:
         self._takers.setdefault(taker.asking.model, []).append(taker)
