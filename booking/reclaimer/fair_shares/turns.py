@@ -33,7 +33,6 @@ from cluster.decide.fairshare import (
     Shares,
     ShareSettings,
     Unit,
-    Verdict,
     advance,
     deserve,
     grants,
@@ -82,8 +81,6 @@ class Turns:
         """What is remembered."""
         self.shares: dict[str, Shares] = {}
         """Model -> who holds and deserves what, after the last pass."""
-        self.verdicts: dict[str, Verdict] = {}
-        """Uid -> why nothing is taken back for a pod whose owner has too little."""
         self._infeasible: dict[str, float] = {}
         """Uid -> since when no node could take it, monotonic."""
         self._has_lines = False
@@ -92,7 +89,8 @@ class Turns:
 
     def forget(self) -> None:
         """Nobody gets turns here: another process does, or fair shares are off."""
-        self._in_line, self.lines, self.shares, self._infeasible, self.verdicts = {}, {}, {}, {}, {}
+        self._in_line, self.lines, self.shares, self._infeasible = {}, {}, {}, {}
+        self._applicants = Applicants()
         self.record, self._is_informed, self._every = Record(), False, 0.0
         self._has_lines = False
 
@@ -243,7 +241,6 @@ class Turns:
         """Devices of those who hold too much, for those who have held too little for long enough."""
         settings, made = self._settings(), []
         applicants = {uid: applicant for uid, (applicant, _) in self._in_line.items()}
-        self.verdicts = {}
         for model in sorted(self.lines.keys() & pools.keys()):
             shares, pool = self.shares[model], pools[model]
             if not any(map(shares.is_starved, self.lines[model].tenants)):
@@ -254,14 +251,13 @@ class Turns:
                     line=self.lines[model],
                     shares=shares,
                     books=self.record.books[model],
-                    running=running_in(pool, snapshot, settings, self.record),
+                    running=running_in(pool.holders, snapshot, settings, self.record),
                     places=places,
                     settings=terms_of(settings),
                     node_gpus=pool.largest_node,
                 )
             )
             self.shares[model], self.record.books[model] = outcome.shares, outcome.books
-            self.verdicts |= outcome.verdicts
             for one in outcome.reclaims:
                 self._leave(one.unit.uid)
             made += places.plans
@@ -294,8 +290,8 @@ class Turns:
         # What was withheld has been paid with when the devices were taken.
         terms = replace(terms_of(settings), worth=Fraction(0))
         case = Case(applicant.unit, shares, books, terms, pool.largest_node)
-        running = running_in(pool, without, settings, self.record)
-        victims = {victim: running[victim] for victim in hold.victims if victim in running}
+        there = {victim: pool.holders[victim] for victim in hold.victims if victim in pool.holders}
+        victims = running_in(there, without, settings, self.record)
         if victims and is_legal(case, victims, 0).kind == 0:
             return "who holds and wants GPUs has changed: taking these back would not be fair any more"
         return None
