@@ -83,8 +83,8 @@ class Turns:
         """Model -> who holds and deserves what, after the last pass."""
         self._infeasible: dict[str, float] = {}
         """Uid -> since when no node could take it, monotonic."""
-        self._has_lines = False
-        """Whether the lines are those of this cluster: not before the first pass as the leader."""
+        self._lines_by: FairShares | None = None
+        """The settings by which the lines were read; None before the first pass as the leader."""
         self._next = 0.0
 
     def forget(self) -> None:
@@ -92,7 +92,7 @@ class Turns:
         self._in_line, self.lines, self.shares, self._infeasible = {}, {}, {}, {}
         self._applicants = Applicants()
         self.record, self._is_informed, self._every = Record(), False, 0.0
-        self._has_lines = False
+        self._lines_by = None
 
     def remember(self) -> None:
         """Read the record where that has not been done, and write it now and then.
@@ -124,10 +124,11 @@ class Turns:
         settings = self._settings()
         applicants = self._applicants.at(snapshot, settings)
         if not applicants and not self._in_line:
-            self.shares, self._has_lines = {}, True
+            self.shares, self._lines_by = {}, settings
             return []
         candidates = NodeCandidates(snapshot, inputs, holder_cache)
         self._update(applicants, snapshot, candidates)
+        self._lines_by = settings
         pools = pools_of(snapshot, holder_cache, settings)
         self._account(pools, snapshot, settings)
         one_round = Round(snapshot, candidates, Search(candidates))
@@ -148,9 +149,10 @@ class Turns:
 
     # --- inside --------------------------------------------------------------------------------------
     def _read_lines(self, snapshot: Snapshot, holder_cache: HolderCache, settings: FairShares) -> None:
-        """Who waits, where no pass has found out yet: another process has led until now."""
+        """Who waits, where no pass has found out: another process has led, or the policy is another now."""
         candidates = NodeCandidates(snapshot, PlanningInputs(), holder_cache)
         self._update(self._applicants.at(snapshot, settings), snapshot, candidates)
+        self._lines_by = settings
 
     def _update(
         self, applicants: Mapping[str, Applicant], snapshot: Snapshot, candidates: NodeCandidates
@@ -175,7 +177,7 @@ class Turns:
             self._in_line[uid] = (applicant, models)
             for model in models:
                 self.lines.setdefault(model, Line()).add(applicant.unit)
-        self._infeasible, self._has_lines = infeasible, True
+        self._infeasible = infeasible
 
     def _leave(self, uid: str) -> None:
         _, models = self._in_line.pop(uid, (None, ()))
@@ -277,7 +279,7 @@ class Turns:
         if settings.mode != "reclaim":
             return "the policy does not say any more that GPUs are taken back for fair shares"
         applicant = applicant_of(pod, settings)
-        if not self._has_lines:
+        if self._lines_by != settings:
             self._read_lines(snapshot, holder_cache, settings)
         without = snapshot.without_holds(frozenset({uid}))
         pool = pools_of(without, holder_cache, settings).get(need.model)
