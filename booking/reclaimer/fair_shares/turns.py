@@ -51,7 +51,7 @@ INFEASIBLE_FOR: Final = 60.0
 """Seconds after which the gate of a pod is removed that no node could take: it does not wait for a turn."""
 SAVED_EVERY: Final = 60.0
 """Seconds after which the record is written again, if it says anything new."""
-ASKED_EVERY: Final = 5.0
+TRIED_EVERY: Final = 5.0
 """Seconds after which the record is read or written again when that has failed."""
 RESTS: Final = 4
 """The next pass waits this many times the duration of the last: the thread has more urgent work."""
@@ -69,7 +69,7 @@ class Turns:
         self._store = store
         self._is_informed = False
         """Whether the record has been read."""
-        self._asked, self._every = 0.0, 0.0
+        self._tried, self._every = 0.0, 0.0
         """When the record was read or written last, monotonic, and seconds until the next time."""
         self._settings = shares
         self._applicants, self._feasible = Applicants(), Feasible()
@@ -101,9 +101,9 @@ class Turns:
             ApiError: the API server did not answer, or refused.
         """
         now, monotonic = microseconds(self._clock.now()), self._clock.monotonic()
-        if monotonic - self._asked < self._every:
+        if monotonic - self._tried < self._every:
             return
-        self._asked, self._every = monotonic, ASKED_EVERY
+        self._tried, self._every = monotonic, TRIED_EVERY
         if self._is_informed:
             self._store.save(self.record, now)
         else:
@@ -114,7 +114,7 @@ class Turns:
     def note_taken(self, victim: Pod) -> None:
         """A pod was evicted for the share of another user; it is recorded within seconds."""
         self.record.note_taken(victim, microseconds(self._clock.now()))
-        self._every = min(self._every, ASKED_EVERY)
+        self._every = min(self._every, TRIED_EVERY)
 
     def plans(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> list[Plan]:
         """The holds that are to be written now, in this order."""

@@ -106,8 +106,8 @@ class TestAnotherLeader:
         kube.fail("GET", forbidden)
         with pytest.raises(ApiError):
             turns.remember()
-        asked = len(kube.calls)
+        before = len(kube.calls)
         for _ in range(8):
             clock.advance(0.5)
             turns.remember()
-        assert len(kube.calls) == asked
+        assert len(kube.calls) == before
