@@ -64,17 +64,22 @@ def is_spoken_for(pod: Pod, nodes: Iterable[Seen], waiting: Iterable[Pod]) -> bo
     """
     try:
         request = gpu_request_of(pod)
-        before = [other.demand for other in map(_waits, waiting) if other and request.competes_with(other)]
+        if request.share:
+            return False  # how many shares have room depends on the size of each
+        known = [view for _, view, agent in nodes if agent == "alive" and view.published]
+        left = {
+            name: sum(matching_count(available(request, view, name), request) for view in known) - needed
+            for name, needed in request.demand.items()
+        }
+        # A user may have thousands of pods in line, and free GPUs are few: the first pods decide.
+        for other in waiting:
+            if min(left.values(), default=0) < 0:
+                return True
+            if (before := _waits(other)) and request.competes_with(before):
+                left = {name: amount - before.demand.get(name, 0) for name, amount in left.items()}
     except QuantityError:
         return False
-    if request.share:
-        return False  # how many shares have room depends on the size of each
-    known = [view for _, view, agent in nodes if agent == "alive" and view.published]
-    return any(
-        sum(matching_count(available(request, view, name), request) for view in known)
-        < needed + sum(demand.get(name, 0) for demand in before)
-        for name, needed in request.demand.items()
-    )
+    return min(left.values(), default=0) < 0
 
 
 def _waits(other: Pod) -> GpuRequest | None:

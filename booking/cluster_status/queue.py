@@ -48,7 +48,7 @@ class QueueOfModel(msgspec.Struct, frozen=True, kw_only=True):
     users: tuple[ShareOfUser, ...]
     """Everybody who holds or wants some, by name."""
     pods: tuple[QueuedPod, ...]
-    """In the order of their turns."""
+    """In the order in which they are served."""
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,10 +62,11 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
 def queue_of(snapshot: StatusSnapshot, viewer: Viewer, shares: FairShares, *, maia: bool) -> Queue:
     """All lines, as a user may see them."""
-    found = queues(snapshot, HolderCache(), shares)
+    mode = shares.effective(maia=maia)
+    found = queues(snapshot, HolderCache(), shares, by_age=mode == "off")
     return Queue(
         at=snapshot.now,
-        mode=shares.effective(maia=maia),
+        mode=mode,
         models=tuple(_of_model(queue, viewer) for queue in found.values()),
     )
 

@@ -1,6 +1,6 @@
 """The pods without a booking that wait, as units of fair shares; read again only where something changed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -43,13 +43,17 @@ class Applicants:
             self._read, self._shares = {}, shares
         before, self._read = self._read, {}
         found: dict[str, Applicant] = {}
-        for pod in waiting(snapshot):
-            uid = pod.metadata.uid
+        for uid, pod in snapshot.pods.items():
+            if pod.spec.node_name or uid in snapshot.cover or uid in snapshot.holds:
+                continue
             known = before.get(uid)
-            self._read[uid] = known if known and known[0] is pod else (pod, applicant_of(pod, shares))
-            applicant = self._read[uid][1]
-            if applicant is not None:
-                found[uid] = applicant
+            if known is None or known[0] is not pod:
+                if not _waits(pod):
+                    continue
+                known = (pod, applicant_of(pod, shares))
+            self._read[uid] = known
+            if known[1] is not None:
+                found[uid] = known[1]
         return found
 
     def odd(self) -> list[Pod]:
@@ -57,14 +61,10 @@ class Applicants:
         return [pod for pod, applicant in self._read.values() if applicant is None]
 
 
-def waiting(snapshot: Instant) -> Iterator[Pod]:
-    """Pods without a booking and without a hold that nothing but a turn keeps from a node."""
-    for uid, pod in snapshot.pods.items():
-        if pod.spec.node_name or uid in snapshot.cover or uid in snapshot.holds:
-            continue
-        # The cache may still show a hold that was just dropped: the pod waits again after that.
-        if is_live(pod) and not pod.metadata.annotation(names.HOLD) and not other_gates(pod):
-            yield pod
+def _waits(pod: Pod) -> bool:
+    """Whether nothing but a turn keeps a pod without a booking and without a node from one."""
+    # The cache may still show a hold that was just dropped: the pod waits again after that.
+    return is_live(pod) and not pod.metadata.annotation(names.HOLD) and not other_gates(pod)
 
 
 def applicant_of(pod: Pod, shares: FairShares) -> Applicant | None:

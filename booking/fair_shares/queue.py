@@ -4,7 +4,7 @@ What was used in the past decides ties for the controller and is not known here,
 same may be shown in the other order.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +13,8 @@ from booking.fair_shares.applicants import Applicant, Applicants
 from booking.fair_shares.pools import Instant, pools_of, turns_in
 from booking.fair_shares.standing import tree_of
 from booking.policy.fair_shares import FairShares
-from cluster.decide.fairshare import Books, Line, Shares, Tenant, deserve, in_turn
+from cluster.decide.fairshare import Books, Line, Shares, Tenant, Unit, deserve, in_turn
+from cluster.decide.queueing import by_priority_and_age
 from cluster.objects.pods import Pod, first_created
 
 
@@ -43,8 +44,13 @@ class ModelQueue:
         return float(self.shares.deserved.get(tenant, 0))
 
 
-def queues(instant: Instant, holder_cache: HolderCache, shares: FairShares) -> Mapping[str, ModelQueue]:
-    """Model -> its line, of the models that somebody holds or waits for without a booking."""
+def queues(
+    instant: Instant, holder_cache: HolderCache, shares: FairShares, *, by_age: bool = False
+) -> Mapping[str, ModelQueue]:
+    """Model -> its line, of the models that somebody holds or waits for without a booking.
+
+    ``by_age``: as pods are served where nobody gives turns.
+    """
     applicants = Applicants().at(instant, shares)
     lines: dict[str, Line] = {}
     for applicant in applicants.values():
@@ -56,16 +62,31 @@ def queues(instant: Instant, holder_cache: HolderCache, shares: FairShares) -> M
         line = lines.get(model, Line())
         if pool.held or len(line):
             owed = deserve(tree_of(shares, model), pool.capacity, pool.held, line.wanted)
-            waiting = (*started.get(model, ()), *_in_line(line, owed, applicants))
+            order = _by_age(line, applicants) if by_age else _by_shares(line, owed)
+            waiting = (*started.get(model, ()), *_in_line(order, applicants))
             found[model] = ModelQueue(model, pool.capacity, owed, waiting)
     return found
 
 
-def _in_line(line: Line, shares: Shares, applicants: Mapping[str, Applicant]) -> Iterator[Waiting]:
-    """The pods in the order of their turns."""
-    for position, unit in enumerate(in_turn(line, shares, Books()), start=1):
+def _in_line(order: Iterable[Unit], applicants: Mapping[str, Applicant]) -> Iterator[Waiting]:
+    """The pods in this order."""
+    for position, unit in enumerate(order, start=1):
         pod = applicants[unit.uid].pod
         yield Waiting(position, pod, round(unit.gpus), first_created(pod))
+
+
+def _by_shares(line: Line, shares: Shares) -> Iterator[Unit]:
+    """In turn; at the end those that would be beyond a limit, as long as their owners hold what they do."""
+    left = Line(line)
+    for unit in in_turn(line, shares, Books()):
+        left.remove(unit.uid)
+        yield unit
+    yield from sorted(left, key=lambda unit: (unit.created, unit.uid))
+
+
+def _by_age(line: Line, applicants: Mapping[str, Applicant]) -> Iterator[Unit]:
+    for pod in by_priority_and_age(applicants[unit.uid].pod for unit in line):
+        yield applicants[pod.metadata.uid].unit
 
 
 def _started(instant: Instant) -> Mapping[str, list[Waiting]]:

@@ -239,8 +239,6 @@ class Reclaimer:
             self._turns.remember()
         except ApiError as error:
             self._failures.note("record of fair shares", "", error)
-        if not self._turns.is_informed:
-            return
         snapshot = self._snapshot()
         plans = self._turns.plans(snapshot, self._inputs(snapshot), self._holder_cache)
         self._are_written(plans, since=since)

@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
+from booking.reclaimer.fair_shares.record import RecordStore
 from cluster import names
+from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import PODS
 from cluster.objects.pods import is_live
 from cluster.objects.scheduling_gates import is_queued
+from tests.fakes.objects import a100
 from tests.scenarios.acts import BOBS, fill, left, served, settled
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.person import NAMESPACE, a_pod
+from tests.scenarios.person import NAMESPACE, Person, a_pod
 from tests.scenarios.seeing import runs
 from tests.scenarios.world import World
 
@@ -266,6 +269,54 @@ def test_the_leader_dies_between_hold_and_eviction(world: World, policy: Policy)
     world.kill("controller-0", back_after=300)
     served_within(world, "alice", 180)
     assert len(left(world, were)) == 1
+    settled(world)
+
+
+def test_another_leader_goes_on_with_what_is_being_taken(new_world: Worlds, policy: Policy) -> None:
+    """Bob and carol have four each, and alice wants as many: one is old enough to leave. It stays fair."""
+    nodes = {name: tuple(a100(n, name) for n in range(4)) for name in ("n0", "n1")}
+    world = new_world(nodes, policy_file=policy.path, replicas=2)
+    policy.write(mode="reclaim", worth=0, min_runtime="PT10M", reclaim_after="PT0S")
+    carol = Person(world, "carol")
+    world.bob.create(a_pod("bob-0"))
+    world.run(300)
+    for number in range(4):
+        carol.create(a_pod(f"carol-{number}"))
+    for number in range(1, 4):
+        world.bob.create(a_pod(f"bob-{number}"))
+    world.until(lambda: running(world, "bob") + running(world, "carol") == 8, "all GPUs are in use")
+    world.bob.annotate("bob-0", notice="PT2M")
+    for number in range(4):
+        world.alice.create(a_pod(f"alice-{number}"))
+
+    def kept() -> str | None:
+        return world.pod("alice-0").metadata.annotation(names.HOLD)
+
+    world.until(lambda: bool(kept()), "devices are kept", within=400)
+    before = kept()
+    world.kill("controller-0", back_after=300)
+    world.run(60)
+    assert kept() == before
+    served_within(world, "alice-0", 120)
+    settled(world)
+
+
+def test_turns_are_given_though_what_was_owed_cannot_be_read(
+    new_world: Worlds, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller without the right to its record."""
+
+    def forbidden(*_: Any) -> None:
+        raise refused(Request("GET", "configmaps"), Refusal(code=403, message="no right"))
+
+    monkeypatch.setattr(RecordStore, "load", forbidden)
+    world = new_world(policy_file=policy.path)
+    waiting = twenty(world)
+    world.alice.create(a_pod("alice"))
+    world.run(2)
+    world.bob.delete(BOBS[0])
+    served(world, "alice")
+    assert queued(world) == set(waiting)
     settled(world)
 
 

@@ -42,12 +42,13 @@ def queue(output: Format, **options: Any) -> None:
 
 def _of_model(model: Row) -> str:
     """What the user holds and deserves: ``A100: you hold 4 and deserve 2 of 8``."""
-    mine = next((user for user in model["users"] if user["is_mine"]), None)
-    others = sum(not user["is_mine"] for user in model["users"])
+    mine = [user for user in model["users"] if user["is_mine"]]  # of each group in which they have pods
+    others = len(model["users"]) - len(mine)
     beside = f"{wording.counted(others, 'other user')} hold or want some" if others else ""
-    if mine is None:
+    if not mine:
         return f"{model['model']}: {beside or 'nobody holds or wants any'} of {model['gpus']}."
-    held = f"you hold {mine['holds']} and deserve {mine['deserves']:g} of {model['gpus']}"
+    holds, deserves = (sum(user[key] for user in mine) for key in ("holds", "deserves"))
+    held = f"you hold {holds} and deserve {deserves:g} of {model['gpus']}"
     return f"{model['model']}: {held}{'; ' if beside else ''}{beside}."
 
 

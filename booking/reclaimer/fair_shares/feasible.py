@@ -24,18 +24,19 @@ class Feasible:
         """Resource -> model -> a device of it."""
         self._known: dict[Hashable, tuple[str, ...]] = {}
 
-    def refresh(self, snapshot: Snapshot) -> None:
-        """Forget the answers if any node is different now."""
+    def refresh(self, snapshot: Snapshot) -> bool:
+        """Forget the answers if any node is different now; returns whether one is."""
         views = snapshot.node_snapshots.views
         nodes = [*snapshot.nodes.values(), *(view.devices for view in views.values())]
         if len(nodes) == len(self._nodes) and all(map(_is_same, nodes, self._nodes)):
-            return
+            return False
         self._nodes, self._known, self._samples = nodes, {}, {}
         for view in views.values():
             for resource, models in view.all_by_model.items():
                 for model, devices in models.items():
                     if devices:
                         self._samples.setdefault(resource, {}).setdefault(model, devices[0])
+        return True
 
     def models(self, applicant: Applicant, snapshot: Snapshot, candidates: NodeCandidates) -> tuple[str, ...]:
         """The models of which some node could give the pod all its devices, sorted."""

@@ -4,9 +4,9 @@ A crash loses what was owed within a minute. A record that is missing or cannot 
 is taken back until somebody has had too little for a while again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
@@ -20,10 +20,15 @@ from cluster.kube.resources import CONFIG_MAPS
 from cluster.objects.meta import UNREADABLE, Versioned, ready
 from cluster.objects.pods import Pod
 
+T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 KEY: Final = "shares.json"
 """The key of the ConfigMap."""
+MOST_OF_BOOKS: Final = 600_000
+MOST_OF_TAKEN: Final = 200_000
+"""Bytes of each part; a ConfigMap has at most 1 MiB. What would decide least is left out: an account that is
+missing begins anew."""
 
 
 class _Account(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -54,10 +59,10 @@ class Record:
     taken: dict[str, list[int]] = field(default_factory=dict)
     """``owner_key`` -> when pods of the owner were taken within the last day."""
 
-    @property
-    def is_worth_saving(self) -> bool:
-        """Whether it says more than an empty one."""
-        return bool(self.taken) or any(books.accounts for books in self.books.values())
+    def with_taken(self, more: Mapping[str, Iterable[int]]) -> "Record":
+        """The record with what was taken before it was read."""
+        taken = {key: [*self.taken.get(key, ()), *more.get(key, ())] for key in {*self.taken, *more}}
+        return Record(books=self.books, taken=taken)
 
     def note_taken(self, pod: Pod, now: int) -> None:
         """A pod was taken for the share of another user."""
@@ -77,6 +82,8 @@ class RecordStore:
     def __init__(self, kube: Kube, namespace: str) -> None:
         self._kube = kube
         self._namespace = namespace
+        self._saved: _Stored | None = None
+        """What this process wrote last."""
 
     def load(self, now: int) -> Record:
         """The record as it was written last; what was owed since then is not counted."""
@@ -89,19 +96,22 @@ class RecordStore:
         except UNREADABLE as error:
             log.warning("the record of fair shares cannot be read, so it begins anew", error=str(error))
             return Record()
+        unknown = max(0, now - stored.at)
         return Record(
-            books={model: Books(at=now, accounts=_accounts(them)) for model, them in stored.books.items()},
+            books={
+                model: Books(at=now, accounts=_accounts(them, unknown))
+                for model, them in stored.books.items()
+            },
             taken={key: kept for key, at in stored.taken.items() if (kept := _of_a_day(at, now))},
         )
 
     def save(self, record: Record, now: int) -> None:
-        """Write the record."""
-        stored = _Stored(
-            at=now,
-            books={model: tuple(_written(books)) for model, books in record.books.items()},
-            taken={key: tuple(at) for key, at in record.taken.items()},
-        )
-        data = {KEY: msgspec.json.encode(stored).decode()}
+        """Write the record, if it is another than this process wrote last."""
+        stored = _Stored(books=_written(record.books), taken=_newest(record.taken))
+        is_empty = self._saved is None and not any(stored.books.values()) and not stored.taken
+        if is_empty or stored == self._saved:
+            return
+        data = {KEY: msgspec.json.encode(msgspec.structs.replace(stored, at=now)).decode()}
         try:
             self._kube.patch(CONFIG_MAPS, names.SHARES_RECORD, {"data": data}, namespace=self._namespace)
         except NotFound:
@@ -110,27 +120,62 @@ class RecordStore:
                 self._kube.create(CONFIG_MAPS, body, namespace=self._namespace)
             except Conflict:
                 log.info("another process has created the record of fair shares")
+                return
+        self._saved = stored
 
 
-def _accounts(stored: Iterable[_Account]) -> dict[Tenant, Account]:
+def _accounts(stored: Iterable[_Account], unknown: int) -> dict[Tenant, Account]:
+    """Args: unknown: for how long nobody has looked who is starved, in microseconds."""
     return {
         Tenant(one.user, one.group): Account(
-            lag=one.lag, use=one.use, withheld=one.withheld, starved_since=one.starved_since
+            lag=one.lag,
+            use=one.use,
+            withheld=one.withheld,
+            starved_since=None if one.starved_since is None else one.starved_since + unknown,
         )
         for one in stored
     }
 
 
-def _written(books: Books) -> Iterable[_Account]:
-    for tenant, one in sorted(books.accounts.items()):
-        yield _Account(
-            user=tenant.user,
-            group=tenant.group,
-            lag=one.lag,
-            use=one.use,
-            withheld=one.withheld,
-            starved_since=one.starved_since,
-        )
+def _written(books: Mapping[str, Books]) -> dict[str, tuple[_Account, ...]]:
+    """The accounts that decide most: who is starved now, then by what was owed, then by use."""
+    every = (
+        (model, _Account(tenant.user, tenant.group, **_amounts(one)))
+        for model, of_model in books.items()
+        for tenant, one in of_model.accounts.items()
+    )
+    found: dict[str, list[_Account]] = {}
+    for model, one in _within(every, _weight, most=MOST_OF_BOOKS):
+        found.setdefault(model, []).append(one)
+    return {
+        model: tuple(sorted(them, key=lambda one: (one.user, one.group)))
+        for model, them in sorted(found.items())
+    }
+
+
+def _amounts(one: Account) -> dict[str, Any]:
+    return {"lag": one.lag, "use": one.use, "withheld": one.withheld, "starved_since": one.starved_since}
+
+
+def _weight(one: tuple[str, _Account]) -> Any:
+    account = one[1]
+    return account.starved_since is None, -abs(account.lag), -account.use, account.user, account.group
+
+
+def _newest(taken: Mapping[str, list[int]]) -> dict[str, tuple[int, ...]]:
+    every = ((key, tuple(at)) for key, at in taken.items())
+    return dict(sorted(_within(every, lambda one: (-one[1][-1], one[0]), most=MOST_OF_TAKEN)))
+
+
+def _within(every: Iterable[T], weight: Callable[[T], Any], *, most: int) -> list[T]:
+    """The first of them that have room in so many bytes."""
+    found, size = [], 0
+    for one in sorted(every, key=weight):
+        size += len(msgspec.json.encode(one))
+        if size > most:
+            break
+        found.append(one)
+    return found
 
 
 def _of_a_day(instants: Iterable[int], now: int) -> list[int]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from booking.eviction.holder import Holder
 from booking.fair_shares.applicants import Applicant
-from booking.fair_shares.pools import Pool
 from booking.fair_shares.standing import tenant_of
 from booking.policy.fair_shares import FairShares
 from booking.reclaimer.fair_shares.feasible import need_in
@@ -65,12 +64,14 @@ class TakingPlaces:
         return self.one_round.asks(applicant.pod, need_in(applicant, self.model))
 
 
-def running_in(pool: Pool, snapshot: Snapshot, shares: FairShares, record: Record) -> dict[str, Running]:
+def running_in(
+    holders: Mapping[str, Holder], snapshot: Snapshot, shares: FairShares, record: Record
+) -> dict[str, Running]:
     """Uid -> a pod that may be evicted as far as anything but shares says, as a unit that runs."""
     now = microseconds(snapshot.now)
     return {
         uid: _running(snapshot.pods[uid], holder, shares, now=now, record=record)
-        for uid, holder in pool.holders.items()
+        for uid, holder in holders.items()
     }
 
 

@@ -5,7 +5,7 @@ devices that they are about to take are left to them. Nothing is done while no p
 kube-scheduler places every pod that comes.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
@@ -25,6 +25,7 @@ from booking.reclaimer.planning.search import Search
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.costs import microseconds
 from cluster.decide.fairshare import (
+    EQUAL,
     Books,
     Case,
     Line,
@@ -32,7 +33,6 @@ from cluster.decide.fairshare import (
     Shares,
     ShareSettings,
     Unit,
-    Verdict,
     advance,
     deserve,
     grants,
@@ -40,7 +40,6 @@ from cluster.decide.fairshare import (
     observe,
     reclaim,
 )
-from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 from cluster.objects.scheduling_gates import is_queued
@@ -51,9 +50,14 @@ MOST: Final = 20
 INFEASIBLE_FOR: Final = 60.0
 """Seconds after which the gate of a pod is removed that no node could take: it does not wait for a turn."""
 SAVED_EVERY: Final = 60.0
-"""Seconds after which the record is written again."""
+"""Seconds after which the record is written again, if it says anything new."""
+TRIED_EVERY: Final = 5.0
+"""Seconds after which the record is read or written again when that has failed."""
 RESTS: Final = 4
 """The next pass waits this many times the duration of the last: the thread has more urgent work."""
+
+UNKNOWN: Final = deserve(EQUAL, 0, {}, {})
+"""The shares of a time in which nobody waited: what was held then counts for nobody."""
 
 
 class Turns:
@@ -63,8 +67,10 @@ class Turns:
         """Args: shares: the settings that are in force; store: of what is remembered."""
         self._clock = clock
         self._store = store
-        self._saved: float | None = None
-        """When the record was written or read last, monotonic; None: it must be read."""
+        self._is_informed = False
+        """Whether the record has been read."""
+        self._tried, self._every = 0.0, 0.0
+        """When the record was read or written last, monotonic, and seconds until the next time."""
         self._settings = shares
         self._applicants, self._feasible = Applicants(), Feasible()
         self._in_line: dict[str, tuple[Applicant, tuple[str, ...]]] = {}
@@ -75,21 +81,18 @@ class Turns:
         """What is remembered."""
         self.shares: dict[str, Shares] = {}
         """Model -> who holds and deserves what, after the last pass."""
-        self.verdicts: dict[str, Verdict] = {}
-        """Uid -> why nothing is taken back for a pod whose owner has too little."""
         self._infeasible: dict[str, float] = {}
         """Uid -> since when no node could take it, monotonic."""
+        self._lines_by: FairShares | None = None
+        """The settings by which the lines were read; None before the first pass as the leader."""
         self._next = 0.0
 
     def forget(self) -> None:
         """Nobody gets turns here: another process does, or fair shares are off."""
-        self._in_line, self.lines, self.shares, self._infeasible, self.verdicts = {}, {}, {}, {}, {}
-        self.record, self._saved = Record(), None
-
-    @property
-    def is_informed(self) -> bool:
-        """Whether the record has been read."""
-        return self._saved is not None
+        self._in_line, self.lines, self.shares, self._infeasible = {}, {}, {}, {}
+        self._applicants = Applicants()
+        self.record, self._is_informed, self._every = Record(), False, 0.0
+        self._lines_by = None
 
     def remember(self) -> None:
         """Read the record where that has not been done, and write it now and then.
@@ -98,19 +101,20 @@ class Turns:
             ApiError: the API server did not answer, or refused.
         """
         now, monotonic = microseconds(self._clock.now()), self._clock.monotonic()
-        if self._saved is None:
-            self.record = self._store.load(now)
-        elif monotonic - self._saved < SAVED_EVERY:
+        if monotonic - self._tried < self._every:
             return
-        elif self.record.is_worth_saving:
+        self._tried, self._every = monotonic, TRIED_EVERY
+        if self._is_informed:
             self._store.save(self.record, now)
-        self._saved = monotonic
+        else:
+            self.record = self._store.load(now).with_taken(self.record.taken)
+            self._is_informed = True
+        self._every = SAVED_EVERY
 
     def note_taken(self, victim: Pod) -> None:
-        """A pod was evicted for the share of another user; it is recorded in the next pass."""
+        """A pod was evicted for the share of another user; it is recorded within seconds."""
         self.record.note_taken(victim, microseconds(self._clock.now()))
-        if self._saved is not None:
-            self._saved = min(self._saved, self._clock.monotonic() - SAVED_EVERY)
+        self._every = min(self._every, TRIED_EVERY)
 
     def plans(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> list[Plan]:
         """The holds that are to be written now, in this order."""
@@ -120,17 +124,18 @@ class Turns:
         settings = self._settings()
         applicants = self._applicants.at(snapshot, settings)
         if not applicants and not self._in_line:
+            self.shares, self._lines_by = {}, settings
             return []
         candidates = NodeCandidates(snapshot, inputs, holder_cache)
-        self._feasible.refresh(snapshot)
         self._update(applicants, snapshot, candidates)
+        self._lines_by = settings
         pools = pools_of(snapshot, holder_cache, settings)
         self._account(pools, snapshot, settings)
         one_round = Round(snapshot, candidates, Search(candidates))
         for pod in sorted(waiting_for_bookings(snapshot), key=first_in_time):
             one_round.serve(pod)
         found = self._grant(applicants, one_round)
-        if settings.mode == "reclaim":
+        if settings.mode == "reclaim" and self._is_informed:
             found += self._take(pools, snapshot, one_round, candidates)
         now = self._clock.monotonic()
         self._next = now + RESTS * (now - begun)
@@ -143,6 +148,12 @@ class Turns:
         return [*self._applicants.odd(), *(self._in_line[uid][0].pod for uid in late)]
 
     # --- inside --------------------------------------------------------------------------------------
+    def _read_lines(self, snapshot: Snapshot, holder_cache: HolderCache, settings: FairShares) -> None:
+        """Who waits, where no pass has found out: another process has led, or the policy is another now."""
+        candidates = NodeCandidates(snapshot, PlanningInputs(), holder_cache)
+        self._update(self._applicants.at(snapshot, settings), snapshot, candidates)
+        self._lines_by = settings
+
     def _update(
         self, applicants: Mapping[str, Applicant], snapshot: Snapshot, candidates: NodeCandidates
     ) -> None:
@@ -150,11 +161,15 @@ class Turns:
         for uid in self._in_line.keys() - applicants.keys():
             self._leave(uid)
         now, infeasible = self._clock.monotonic(), {}
+        are_same = not self._feasible.refresh(snapshot)
         for uid, applicant in applicants.items():
-            models = self._feasible.models(applicant, snapshot, candidates)
+            known = self._in_line.get(uid)
+            if known and known[0] is applicant and are_same:
+                models = known[1]
+            else:
+                models = self._feasible.models(applicant, snapshot, candidates)
             if not models:
                 infeasible[uid] = self._infeasible.get(uid, now)
-            known = self._in_line.get(uid)
             if known and known[0].unit is applicant.unit and known[1] == models:
                 self._in_line[uid] = (applicant, models)
                 continue
@@ -173,34 +188,29 @@ class Turns:
         """What everybody holds and deserves now, and was owed until now."""
         now, terms = microseconds(snapshot.now), terms_of(settings)
         for model in sorted(pools.keys() | self.shares.keys()):
-            pool, before = pools.get(model, Pool()), self.shares.get(model)
-            books = self.record.books.get(model, Books(at=now))
-            if before is not None:
-                books = advance(books, before, now, terms)
+            pool, before = pools.get(model, Pool()), self.shares.get(model, UNKNOWN)
+            books = advance(self.record.books.get(model, Books(at=now)), before, now, terms)
             wanted = self.lines[model].wanted if model in self.lines else {}
             shares = deserve(tree_of(settings, model), pool.capacity, pool.held, wanted)
             self.shares[model], self.record.books[model] = shares, observe(books, shares)
 
     def _grant(self, applicants: Mapping[str, Applicant], one_round: Round) -> list[Plan]:
         """Free devices, in order."""
-        queued = {
-            applicant.request.key: applicant.request
-            for applicant in applicants.values()
-            if is_queued(applicant.pod)
-        }
-        if not queued:
+        if not any(is_queued(applicant.pod) for applicant in applicants.values()):
             return []
         made: list[Plan] = []
         for model in sorted(self.lines):
-            made += self._of_model(model, one_round, queued.values(), most=MOST - len(made))
+            made += self._of_model(model, one_round, applicants, most=MOST - len(made))
         return made
 
     def _of_model(
-        self, model: str, one_round: Round, queued: Iterable[GpuRequest], *, most: int
+        self, model: str, one_round: Round, applicants: Mapping[str, Applicant], *, most: int
     ) -> list[Plan]:
-        line, queued = self.lines[model], tuple(queued)
+        line = self.lines[model]
 
         def place(unit: Unit) -> Plan | None:
+            if not one_round.may_have_free(model, round(unit.gpus)):
+                return None  # most often; to look at a node's labels and resources takes far longer
             applicant = self._in_line[unit.uid][0]
             return one_round.start(applicant.pod, need_in(applicant, model))
 
@@ -213,10 +223,14 @@ class Turns:
             self._leave(unit.uid)
         self.shares[model] = self.shares[model].after(changes)
         # Who waits without a gate for what nobody in line could use is placed by kube-scheduler.
+        if all(is_queued(plan.pod) for _, plan in found):
+            return [plan for _, plan in found]
+        queued = {one.request.key: one.request for one in applicants.values() if is_queued(one.pod)}
         return [
             plan
             for unit, plan in found
-            if is_queued(plan.pod) or any(gpu_request_of(plan.pod).competes_with(one) for one in queued)
+            if is_queued(plan.pod)
+            or any(applicants[unit.uid].request.competes_with(one) for one in queued.values())
         ]
 
     def _take(
@@ -229,7 +243,6 @@ class Turns:
         """Devices of those who hold too much, for those who have held too little for long enough."""
         settings, made = self._settings(), []
         applicants = {uid: applicant for uid, (applicant, _) in self._in_line.items()}
-        self.verdicts = {}
         for model in sorted(self.lines.keys() & pools.keys()):
             shares, pool = self.shares[model], pools[model]
             if not any(map(shares.is_starved, self.lines[model].tenants)):
@@ -240,14 +253,13 @@ class Turns:
                     line=self.lines[model],
                     shares=shares,
                     books=self.record.books[model],
-                    running=running_in(pool, snapshot, settings, self.record),
+                    running=running_in(pool.holders, snapshot, settings, self.record),
                     places=places,
                     settings=terms_of(settings),
                     node_gpus=pool.largest_node,
                 )
             )
             self.shares[model], self.record.books[model] = outcome.shares, outcome.books
-            self.verdicts |= outcome.verdicts
             for one in outcome.reclaims:
                 self._leave(one.unit.uid)
             made += places.plans
@@ -267,6 +279,8 @@ class Turns:
         if settings.mode != "reclaim":
             return "the policy does not say any more that GPUs are taken back for fair shares"
         applicant = applicant_of(pod, settings)
+        if self._lines_by != settings:
+            self._read_lines(snapshot, holder_cache, settings)
         without = snapshot.without_holds(frozenset({uid}))
         pool = pools_of(without, holder_cache, settings).get(need.model)
         if applicant is None or pool is None:
@@ -278,8 +292,8 @@ class Turns:
         # What was withheld has been paid with when the devices were taken.
         terms = replace(terms_of(settings), worth=Fraction(0))
         case = Case(applicant.unit, shares, books, terms, pool.largest_node)
-        running = running_in(pool, without, settings, self.record)
-        victims = {victim: running[victim] for victim in hold.victims if victim in running}
+        there = {victim: pool.holders[victim] for victim in hold.victims if victim in pool.holders}
+        victims = running_in(there, without, settings, self.record)
         if victims and is_legal(case, victims, 0).kind == 0:
             return "who holds and wants GPUs has changed: taking these back would not be fair any more"
         return None

@@ -68,18 +68,25 @@ class FreePlacement:
                 return node, devices
         return None
 
+    def may_have(self, model: str, need: int) -> bool:
+        """Whether some node may have so many devices that nobody counts on: False only if none has."""
+        return any(self._candidates.unassigned(node, model) >= need for node in self._nodes_with_free(model))
+
     def _note(self, taker: _Taker) -> None:
         self._takers.setdefault(taker.asking.model, []).append(taker)
 
     def _open(self, asking: WaitingPod) -> Iterator[str]:
         """Nodes with enough free devices that are open to the pod; the fullest first, to leave large gaps."""
         model = asking.model
-        if model not in self._with_free:
-            self._with_free[model] = self._candidates.nodes_with_free(model)
-        for node in self._with_free[model]:
+        for node in self._nodes_with_free(model):
             enough = self._candidates.raw_free(node, model, asking.selector) >= asking.need
             if enough and asking.is_open(node):
                 yield node
+
+    def _nodes_with_free(self, model: str) -> list[str]:
+        if model not in self._with_free:
+            self._with_free[model] = self._candidates.nodes_with_free(model)
+        return self._with_free[model]
 
     def _nodes(self, taker: _Taker) -> frozenset[str]:
         """Nodes where it would fit if no other pod took free devices."""

@@ -56,6 +56,11 @@ class NodeCandidates:
         on_hold = self._on_hold.get(node, ())
         return sum(uuid not in on_hold for uuid in model_holders.free) if on_hold else len(model_holders.free)
 
+    def unassigned(self, node: str, model: str) -> int:
+        """How many devices are neither held nor on hold, and no pod of this round counts on them."""
+        free, away = self._model_holders(node, model, ANY).free, self._away(node)
+        return sum(uuid not in away for uuid in free) if away else len(free)
+
     def all_devices(self, node: str, model: str, selector: DeviceSelector = ANY) -> int:
         """How many devices the node has that can be planned with, whoever holds them."""
         found = self._model_holders(node, model, selector)

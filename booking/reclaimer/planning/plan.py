@@ -244,6 +244,10 @@ class Round:
         """The requirements of a pod, with what this round has assigned so far."""
         return waiting_pod(pod, self._snapshot, checker_for(pod, self._cluster_objects), need)
 
+    def may_have_free(self, model: str, gpus: int) -> bool:
+        """Whether some node may have so many free devices of a model: False only if none has."""
+        return self._free_placement.may_have(model, gpus)
+
     def start(self, pod: Pod, need: Need) -> Plan | None:
         """Free devices for a pod whose turn it is; None where there are too few. They are assigned."""
         found = self._free_placement.place(self.asks(pod, need), is_on_hold=True)
