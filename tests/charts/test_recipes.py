@@ -13,13 +13,14 @@ import yaml
 
 from booking.settings import ControllerSettings, ServerSettings
 from cluster import names
-from cluster.decide.identity import Rule, Source, user_of
+from cluster.decide.identity import Rule, user_of
 from cluster.process.settings import load
 from deviceplugin.settings import Settings as AgentSettings
 from tests.architecture import commands
 from tests.architecture.checkout import MANUAL, ROOT
 from tests.charts.conftest import Document, Render
 from tests.charts.test_rendered import of_kind
+from tests.fakes.identity import users_of
 from tests.long.actors import hub
 from tests.long.charts.test_pods_rendered import environment, workloads
 
@@ -152,14 +153,7 @@ def test_maias_people_are_one_user_by_every_name_and_its_tools_are_answered(rend
     documents = rendered(render, "maia")
     found = load(ControllerSettings, settings(documents, "controller"))
     assert found.maia
-    address = "alice@example.org"
-    raw: dict[Source, str] = {
-        "kubernetes": f"oidc:{address}",
-        "oidc": address,
-        "jupyterhub": address,
-        "maia": address,
-    }
-    assert {user_of(source, name, found.identity_rules) for source, name in raw.items()} == {"alice"}
+    assert users_of("alice@example.org", tuple(found.identity_rules)) == {"alice"}
     assert "pod-terminator" in of_kind(documents, "Service")
     assert server(documents).maia_token_file is not None
 
