@@ -39,7 +39,7 @@ from booking.reclaimer.gauges import Seen, show
 from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.reclaimer import Guards, Reclaimer
 from booking.settings import ControllerSettings
-from cluster import names
+from cluster import event_reasons, names
 from cluster.cache import SCHEDULING, ClusterCache, Informers, read_bookings
 from cluster.decide.ledger import SOURCES
 from cluster.decide.queueing import by_priority_and_age
@@ -287,7 +287,7 @@ def _event_writer(events: EventRecorder) -> WriteEvent:
     """A function that writes Events on pods: warnings, unless the reason implies that nothing is lost."""
 
     def write(pod: Pod, reason: str, message: str) -> None:
-        good = reason in {names.GPUS_KEPT, names.EVICTION_WITHDRAWN}
+        good = reason in {event_reasons.GPUS_KEPT, event_reasons.EVICTION_WITHDRAWN}
         (events.normal if good else events.warning)(pod, reason, message)
 
     return write

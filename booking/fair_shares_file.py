@@ -11,13 +11,11 @@ from typing import Final
 import structlog
 
 from booking.policy.fair_shares import FairShares
-from booking.policy_source import PolicyFileError, bytes_of, policy_in
+from booking.policy_source import PERIOD, PolicySource
 from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
-PERIOD: Final = 5.0
-"""Seconds between two reads of the file."""
 OFF: Final = FairShares(mode="off")
 DEFAULT: Final = FairShares()
 
@@ -27,10 +25,8 @@ class FairSharesFile:
 
     def __init__(self, path: Path | None, clock: Clock, default: FairShares = DEFAULT) -> None:
         """Args: path: of the policy file; None: there is none, and ``default`` holds."""
-        self._path = path
+        self._source = PolicySource(path, "fair shares stay as they are") if path else None
         self._clock = clock
-        self._seen: bytes | None = None
-        self._problem: str | None = None
         self._shares = default if path is None else OFF
         self.reconcile()
 
@@ -40,7 +36,7 @@ class FairSharesFile:
 
     def problem(self) -> str | None:
         """Why the present file is not in force; None when it is."""
-        return self._problem
+        return self._source.problem if self._source else None
 
     def run(self, stop: threading.Event) -> None:
         """Read the file every ``PERIOD`` until ``stop`` is set."""
@@ -49,23 +45,10 @@ class FairSharesFile:
 
     def reconcile(self) -> None:
         """Read the file if it has changed."""
-        if self._path is None:
+        found = self._source.changed() if self._source else None
+        if found is None:
             return
-        try:
-            before, self._seen = self._seen, None
-            self._seen = found = bytes_of(self._path)
-            if found == before:
-                return
-            shares = policy_in(self._path, found).fair_shares
-        except PolicyFileError as error:
-            self._refuse(str(error))
-            return
-        self._problem = None
+        shares = found[0].fair_shares
         if shares != self._shares:
             log.info("other settings of fair shares are in force", mode=shares.mode)
         self._shares = shares
-
-    def _refuse(self, problem: str) -> None:
-        if problem != self._problem:
-            log.error("the policy file is invalid: fair shares stay as they are", problem=problem)
-        self._problem = problem

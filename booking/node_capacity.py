@@ -32,7 +32,7 @@ class NodeCapacity:
 
         Args:
             cache: has nodes and pods.
-            clock: for now.
+            clock: the time.
             terms: which pods may be evicted.
             unready_reason: why the cache is not trusted.
             policy: which nodes an autoscaler adds when they are needed.

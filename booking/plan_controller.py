@@ -89,7 +89,7 @@ class PlanController:
         Args:
             kube: writes annotations of Nodes.
             store: has the bookings.
-            clock: for now.
+            clock: the time.
             cluster: the state of the nodes.
             moved: called when plans have changed and the mirror must write them.
             keeps_ahead: nodes of bookings that start within this are kept from autoscalers; None: none are.

@@ -1,13 +1,12 @@
 """The policy of an installation: read from its file, and again when the file changes.
 
-A ConfigMap that is mounted as a volume changes by swapping a symbolic link; so the file is opened again each
-time, and its bytes are compared: dates and inodes prove nothing. A file that is invalid, or missing for a
-moment, changes nothing: the last valid policy stays in force, also across restarts. The problem is reported.
+A file that is invalid, or missing for a moment, changes nothing: the last valid policy stays in force, also
+across restarts. The problem is reported.
 """
 
 import threading
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -15,13 +14,10 @@ from booking.errors import StoreError
 from booking.policy.policy import Policy
 from booking.policy.reading import read_policy
 from booking.policy.yaml_nodes import PolicyError
-from booking.policy_source import PolicyFileError, bytes_of, policy_in
+from booking.policy_source import PERIOD, PolicyFileError, PolicySource
 from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
-
-PERIOD: Final = 5.0
-"""Seconds between two reads of the file."""
 
 
 class History(Protocol):
@@ -45,22 +41,17 @@ class PolicyFile:
     """
 
     def __init__(self, path: Path, clock: Clock, history: History) -> None:
-        self._path = path
+        self._source = PolicySource(path, "the last valid policy stays in force")
         self._clock = clock
         self._history = history
         self._unkept: bytes | None = None
         """The policy in force that is not recorded in the audit yet."""
-        self._seen: bytes | None = None
-        """The bytes read last; None if that failed."""
-        self._problem: str | None = None
-        try:
-            self._seen = bytes_of(path)
-            self._policy = policy_in(path, self._seen)
-        except PolicyFileError as error:
-            self._policy = _last_good(history, error)
-            self._refuse(str(error))
+        found = self._source.changed()
+        if found is None:
+            self._policy = _last_good(history, PolicyFileError(self._source.problem))
         else:
-            self._keep(self._seen)
+            self._policy, text = found
+            self._keep(text)
 
     def current(self) -> Policy:
         """The newest valid policy."""
@@ -68,7 +59,7 @@ class PolicyFile:
 
     def problem(self) -> str | None:
         """Why the present file is not in force; None when it is."""
-        return self._problem
+        return self._source.problem
 
     def run(self, stop: threading.Event) -> None:
         """Read the file every ``PERIOD`` until ``stop`` is set."""
@@ -79,19 +70,13 @@ class PolicyFile:
         """Read the file if it has changed."""
         if self._unkept is not None:
             self._keep(self._unkept)
-        try:
-            before, self._seen = self._seen, None
-            self._seen = found = bytes_of(self._path)
-            if found == before:
-                return
-            policy = policy_in(self._path, found)
-        except PolicyFileError as error:
-            self._refuse(str(error))
+        found = self._source.changed()
+        if found is None:
             return
-        self._problem = None
+        policy, text = found
         log.info("a new policy is in force", version=policy.version, previous_version=self._policy.version)
         self._policy = policy
-        self._keep(found)
+        self._keep(text)
 
     def _keep(self, found: bytes) -> None:
         self._unkept = found
@@ -101,11 +86,6 @@ class PolicyFile:
             log.warning("the policy in force could not be saved yet", error=str(error))
         else:
             self._unkept = None
-
-    def _refuse(self, problem: str) -> None:
-        if problem != self._problem:
-            log.error("the policy file is invalid: the last valid policy stays in force", problem=problem)
-        self._problem = problem
 
 
 class FixedPolicy:

@@ -153,10 +153,10 @@ class Preparation:
             if self._shown is not None:
                 self._apply(self._shown)
 
-    def share(self, wanted: bool) -> None:  # noqa: FBT001 - a handler's only argument
+    def share(self, *, is_wanted: bool) -> None:
         """Set whether GPUs may be shared, as far as the settings allow. Safe from any thread."""
         with self._lock:
-            slots = self._most.slots if wanted else 0
+            slots = self._most.slots if is_wanted else 0
             if slots != self._options.slots:
                 self._options = replace(self._options, slots=slots)
                 if self._shown is not None:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.backoff import Backoff
 from cluster.kube.errors import ApiError
 from cluster.kube.events import EventRecorder
@@ -116,9 +116,13 @@ class GpuEventReporter:
             self._reported[device.uuid] = reason
             gpu = f"GPU {device.index} ({device.uuid})"
             if reason is None:
-                self._recorder.normal(node, names.GPU_HEALTHY, f"{gpu} is healthy again: it gets new pods.")
+                self._recorder.normal(
+                    node, event_reasons.GPU_HEALTHY, f"{gpu} is healthy again: it gets new pods."
+                )
             else:
-                self._recorder.warning(node, names.GPU_UNHEALTHY, f"{gpu} gets no new pods. {reason}.")
+                self._recorder.warning(
+                    node, event_reasons.GPU_UNHEALTHY, f"{gpu} gets no new pods. {reason}."
+                )
 
 
 class NodeProblemReporter:
@@ -138,9 +142,9 @@ class NodeProblemReporter:
             other_plugin: which other plugin gives out the GPUs.
         """
         if pods is not None and pods != self._pods:
-            self._recorder.warning(node, names.PODS_UNREADABLE, pods)
+            self._recorder.warning(node, event_reasons.PODS_UNREADABLE, pods)
         if other_plugin is not None and other_plugin != self._plugin:
-            self._recorder.warning(node, names.OTHER_PLUGIN, other_plugin)
+            self._recorder.warning(node, event_reasons.OTHER_PLUGIN, other_plugin)
         self._pods, self._plugin = pods, other_plugin
 
 

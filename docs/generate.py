@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from cluster import names
+from cluster import dialect_names, event_reasons, names
 from cluster.process import logs
 from docs.tables import scheduler
 from docs.tables.commands import commands_table, shared_options_table
@@ -71,8 +71,11 @@ def render(text: str) -> str:
 
 def names_table() -> str:
     """Every key and name of ours in the cluster."""
-    meanings = docstrings(ROOT / "cluster" / "names.py")
-    spelled = ((getattr(names, name), text) for name, text in meanings.items())
+    spelled = (
+        (getattr(home, name), text)
+        for home in (names, event_reasons, dialect_names)
+        for name, text in docstrings(ROOT / f"{home.__name__.replace('.', '/')}.py").items()
+    )
     # Groups of names are not names themselves.
     rows = ((code(name), prose(text)) for name, text in spelled if isinstance(name, str))
     return table(("name", "meaning"), rows)

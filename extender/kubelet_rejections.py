@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from cluster import names
+from cluster import event_reasons
 from cluster.decide.serving import KubeletRejection
 from cluster.objects.nodes import Node
 from cluster.process.clock import Clock
@@ -47,7 +47,7 @@ class KubeletRejections:
             self._metrics.kubelet_rejections.inc()
             log.warning("a kubelet rejected a pod", pod=rejection.pod.key, node=rejection.pod.spec.node_name)
             if node and self._leads():
-                self._report(node, names.KUBELET_REFUSES, message(rejection))
+                self._report(node, event_reasons.KUBELET_REFUSES, message(rejection))
 
     def rejecting(self) -> float:
         """Number of nodes that are barred now."""

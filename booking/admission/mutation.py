@@ -12,7 +12,7 @@ from booking.admission.owner import Ownership
 from booking.admission.pod_reader import Json, asks, with_annotation, with_gate
 from booking.admission.sharing_dialects.containers import containers, gpus
 from booking.gpu_stripping import NOTHING, spec_with_zero, spec_without_amounts, spec_without_gpu
-from cluster import names
+from cluster import dialect_names, names
 from cluster.objects.bookings import Booking
 from cluster.objects.cover_annotations import cover_annotations_of
 from cluster.objects.pods import Container
@@ -113,7 +113,7 @@ def _given_back(pod: Json, scheduler: str) -> Json:
 
 def _unasked(pod: Json) -> Json:
     """The pod without annotations that request a share, as its limits do no more."""
-    for key in names.KAI_REQUESTS:
+    for key in dialect_names.KAI_REQUESTS:
         if key in (pod["metadata"].get("annotations") or {}):
             pod = with_annotation(pod, key, None)
     return pod

@@ -5,6 +5,7 @@ one, or the one by which the API server knows the kubeconfig's user; that one is
 (``stored_login``).
 """
 
+import os
 import ssl
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -142,7 +143,7 @@ class ServerConnection:
 
     @cached_property
     def _stored(self) -> StoredLogin:
-        return StoredLogin(self._options, self._environ, self.clock)
+        return StoredLogin(self._options, self._environ, self.clock, user=os.geteuid())
 
     @cached_property
     def _kept(self) -> Login | None:

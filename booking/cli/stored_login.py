@@ -46,9 +46,18 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
 class StoredLogin:
     """The login of these options and this environment; where no file can be kept, there is none."""
 
-    def __init__(self, options: ConnectionOptions, environ: Mapping[str, str], clock: Clock) -> None:
-        """Read the kubeconfig's contents, and nothing else."""
-        self._clock = clock
+    def __init__(
+        self, options: ConnectionOptions, environ: Mapping[str, str], clock: Clock, *, user: int
+    ) -> None:
+        """Read the kubeconfig's contents, and nothing else.
+
+        Args:
+            options: of the command line.
+            environ: of the process.
+            clock: the time.
+            user: number of the process's user, to whom file and folder must belong.
+        """
+        self._clock, self._user = clock, user
         home = environ.get("HOME")
         state = environ.get("XDG_STATE_HOME") or (f"{home}/.local/state" if home else "")
         self._folder = Path(state) / names.PROGRAM
@@ -89,7 +98,7 @@ class StoredLogin:
     def _usable(self, folder: int, name: str) -> Login | None:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
-            _check(os.fstat(file.fileno()), stat.S_ISREG)
+            self._check(os.fstat(file.fileno()), stat.S_ISREG)
             login = msgspec.json.decode(file.read(_LONGEST), type=Login)
         return login if self._clock.now() + MARGIN < login.until else None
 
@@ -106,15 +115,14 @@ class StoredLogin:
         """The folder, if it is the user's alone."""
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            _check(os.fstat(folder), stat.S_ISDIR)
+            self._check(os.fstat(folder), stat.S_ISDIR)
             yield folder
         finally:
             os.close(folder)
 
-
-def _check(found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
-    if not is_kind(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _OTHERS:
-        raise PermissionError
+    def _check(self, found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
+        if not is_kind(found.st_mode) or found.st_uid != self._user or found.st_mode & _OTHERS:
+            raise PermissionError
 
 
 def _key(options: ConnectionOptions, environ: Mapping[str, str]) -> str | None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from booking.reclaimer.context import WriteEvent
-from cluster import names
+from cluster import event_reasons, names
 from cluster.objects.pods import Pod
 
 NEW: Final = timedelta(minutes=5)
@@ -38,4 +38,4 @@ class StrippedPods:
                 continue
             self._reported.add(uid)
             why = pod.metadata.annotation(names.STRIPPED) or ""
-            self._write_event(pod, names.CREATED_WITHOUT_GPU, f"{why} {HINT}")
+            self._write_event(pod, event_reasons.CREATED_WITHOUT_GPU, f"{why} {HINT}")

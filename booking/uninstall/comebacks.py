@@ -18,7 +18,7 @@ from booking.reclaimer.evictions.comeback_cache import ComebackCache
 from booking.reclaimer.evictions.comebacks import Comebacks, EventWriter
 from booking.uninstall.api import everything, some, without
 from booking.uninstall.stopping import Report
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.backoff import Random
 from cluster.kube.interface import Kube
 from cluster.kube.resources import POD_TEMPLATES, PODS, PodTemplate
@@ -99,7 +99,7 @@ class _RepeatedEvents:
     def warning(self, about: Pod, reason: str, message: str) -> None:
         """Write an Event of type ``Warning``, print it, and note a refused comeback."""
         self._events.warning(about, reason, message)
-        if reason == names.COMEBACK_REFUSED:
+        if reason == event_reasons.COMEBACK_REFUSED:
             self.refused[about.metadata.uid] = message
         self._report(f"Pod {about.key}: {message}")
 

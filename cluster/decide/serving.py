@@ -62,6 +62,17 @@ class KubeletRejection:
         return self.at + self.pause
 
 
+@dataclass(slots=True)
+class _Watch:
+    """One watch of Leases: that of the agents', or that of the kubelets'."""
+
+    required_after: float = float("-inf")
+    """Renewals until then may have been missed."""
+    last_at: float | None = None
+    """When the last event came; None: there was none since."""
+    was_listed: bool = False
+
+
 class Serving(Liveness):
     """What is known of every node: its agent's Lease, and whether its kubelet has admitted or rejected pods.
 
@@ -70,34 +81,36 @@ class Serving(Liveness):
 
     def __init__(self) -> None:
         super().__init__()
-        self._required_after = float("-inf")
-        self._last_lease_at: float | None = None
-        self._was_listed = False
+        self._watches = {False: _Watch(), True: _Watch()}
+        """Whether it is the kubelets' -> the watch: events of one prove nothing of the other."""
         self._rejections: dict[str, KubeletRejection] = {}
         self._taken: dict[str, datetime] = {}
         """Node -> when the latest pod that has run was admitted, by the node's clock."""
         self._counted: OrderedDict[str, None] = OrderedDict()
 
     def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
-        """Take over a Lease of any holder: an event of one shows that the watch works for all."""
-        if self._last_lease_at is not None and monotonic - self._last_lease_at > MISSED_AFTER:
-            self.require_renewal_after(monotonic)
-        self._last_lease_at = monotonic
-        node, _ = self._place_of(lease)
+        """Take over a Lease of any holder: an event of one shows that its watch works for all."""
+        node, of = self._place_of(lease)
+        watch = self._watches[of is self._kubelets]
+        if watch.last_at is not None and monotonic - watch.last_at > MISSED_AFTER:
+            self.require_renewal_after(monotonic, of_kubelet=of is self._kubelets)
+        watch.last_at = monotonic
         before = None if node is None else self.state(node, monotonic=monotonic)
         super().apply_lease(lease, monotonic=monotonic, now=now)
         if node is not None and self.state(node, monotonic=monotonic) != before:
             self.note_change(node)
 
-    def expect_list(self, *, monotonic: float) -> None:
+    def expect_list(self, *, monotonic: float, of_kubelet: bool = False) -> None:
         """A list of all Leases comes: renewals before it may have been missed, unless it is the first."""
-        self.require_renewal_after(monotonic if self._was_listed else monotonic - MISSED_AFTER)
-        self._was_listed = True
+        watch = self._watches[of_kubelet]
+        first = monotonic - MISSED_AFTER
+        self.require_renewal_after(monotonic if watch.was_listed else first, of_kubelet=of_kubelet)
+        watch.was_listed = True
 
-    def require_renewal_after(self, instant: float) -> None:
+    def require_renewal_after(self, instant: float, *, of_kubelet: bool = False) -> None:
         """Renewals may have been missed until then: a node counts after a later renewal."""
-        self._required_after = instant
-        self._last_lease_at = None
+        watch = self._watches[of_kubelet]
+        watch.required_after, watch.last_at = instant, None
         for node in self.nodes():
             self.note_change(node)
 
@@ -141,7 +154,7 @@ class Serving(Liveness):
         found, renewal = super().state(node, monotonic=monotonic), self.renewal(node)
         if found != "alive" or renewal is None:
             return found
-        if renewal.at < self._required_after:
+        if renewal.at < self._watches[node in self._without_agent].required_after:
             return "unconfirmed"
         rejection = self._rejections.get(node)
         return "kubelet-rejecting" if rejection and self._bars(node, rejection, monotonic) else "alive"

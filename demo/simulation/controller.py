@@ -13,8 +13,9 @@ from prometheus_client import CollectorRegistry
 from booking.admission.metrics import Metrics
 from booking.admission.patch import Operation
 from booking.controller import FOLLOWED, Base, admission, reclaim
-from booking.fair_shares_file import DEFAULT, PERIOD, FairSharesFile
+from booking.fair_shares_file import DEFAULT, FairSharesFile
 from booking.policy.fair_shares import FairShares
+from booking.policy_source import PERIOD
 from booking.reclaimer.executor import in_turn
 from booking.reclaimer.reclaimer import EVERY, Reclaimer
 from booking.settings import ControllerSettings

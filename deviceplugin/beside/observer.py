@@ -112,7 +112,7 @@ class Observer:
             self._cordoned = cordoned
         self._wake.set()
 
-    def share(self, wanted: bool, /) -> None:  # noqa: FBT001 - a handler's only argument
+    def share(self, *, is_wanted: bool) -> None:
         """Nothing: whether GPUs are shared is the other plugin's."""
 
     def run(self, stop: threading.Event, unresponsive_for: Callable[[], float]) -> None:

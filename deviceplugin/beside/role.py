@@ -38,7 +38,7 @@ class Devices(Protocol):
         """Set the devices that new pods do not get: uuid -> by whom and why."""
         ...
 
-    def share(self, wanted: bool, /) -> None:  # noqa: FBT001 - a handler's only argument
+    def share(self, *, is_wanted: bool) -> None:
         """Set whether GPUs may be shared, as far as the settings allow."""
         ...
 

@@ -131,7 +131,7 @@ class ClaimServing:
     def _uuids(self) -> dict[str, str]:
         return {name: device.uuid for name, device in self._devices.items()}
 
-    def _wanted(self, with_taints: bool) -> tuple[Entry, ...] | None:  # noqa: FBT001 - a callback
+    def _wanted(self, *, with_taints: bool) -> tuple[Entry, ...] | None:
         if self._is_ending:
             return ()
         now = self._sources.device_cache.now

@@ -5,8 +5,7 @@ for 30 s and of a node that restarts, so they are read again regularly.
 """
 
 import threading
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -26,6 +25,14 @@ READ_EVERY: Final = 10.0
 """Seconds between two reads of the slices."""
 
 
+class Wanted(Protocol):
+    """Knows the devices that are to be published."""
+
+    def __call__(self, *, with_taints: bool) -> tuple[Entry, ...] | None:
+        """The devices, with or without taints; None while they are not known."""
+        ...
+
+
 class SlicePublisher:
     """The thread that writes the slices."""
 
@@ -35,10 +42,10 @@ class SlicePublisher:
         *,
         node: str,
         driver: str,
-        wanted: Callable[[bool], tuple[Entry, ...] | None],
+        wanted: Wanted,
         clock: Clock,
     ) -> None:
-        """Args: wanted: the devices, with or without taints; None while they are not known."""
+        """Args: wanted: the devices."""
         self._kube = kube
         self._node = node
         self._driver = driver
@@ -96,7 +103,7 @@ class SlicePublisher:
         )
         if foreign:
             return
-        found = self._wanted(self._with_taints)
+        found = self._wanted(with_taints=self._with_taints)
         if found is None:
             return
         want = {f"{ours}{number}": part for number, part in enumerate(parts(found))}

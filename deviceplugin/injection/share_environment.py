@@ -7,7 +7,7 @@ larger amount, which is also what the ledger counts.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from cluster import names
+from cluster import dialect_names, names
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Container, Pod
 from cluster.objects.quantity import parse_count
@@ -53,7 +53,7 @@ def _of_gpushare(
         "CONTAINER": own,
         "DEV": first.memory // unit,
     }
-    return {f"{names.ALIYUN_VARIABLE}{key}": str(value) for key, value in values.items()}
+    return {f"{dialect_names.ALIYUN_VARIABLE}{key}": str(value) for key, value in values.items()}
 
 
 def _containers(pod: Pod) -> tuple[Container, ...]:

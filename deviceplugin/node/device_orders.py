@@ -4,7 +4,7 @@ A reflector of this one Node feeds ``DeviceOrdersHandler``. An annotation that c
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -18,6 +18,14 @@ NEVER: Final = "never"
 """Value of the label of a Node whose GPUs are given whole only."""
 
 
+class Share(Protocol):
+    """Takes over whether GPUs may be shared."""
+
+    def __call__(self, *, is_wanted: bool) -> None:
+        """Set it, as far as the settings allow."""
+        ...
+
+
 class DeviceOrdersHandler:
     """A handler of ``cluster.kube.reflector``."""
 
@@ -25,7 +33,7 @@ class DeviceOrdersHandler:
         self,
         cordon: Callable[[Mapping[str, str]], None],
         clear: Callable[[str, str], None],
-        share: Callable[[bool], None] = lambda _: None,
+        share: Share,
     ) -> None:
         """Nothing is ordered yet.
 
@@ -47,7 +55,7 @@ class DeviceOrdersHandler:
 
     def upsert(self, node: Node, /) -> None:
         """The Node as it is now."""
-        self._share((node.metadata.labels or {}).get(names.SHARE_LABEL) != NEVER)
+        self._share(is_wanted=(node.metadata.labels or {}).get(names.SHARE_LABEL) != NEVER)
         try:
             orders = device_orders_of(node)
         except DeviceOrdersError as error:
@@ -66,4 +74,4 @@ class DeviceOrdersHandler:
         del node
         self._last = None
         self._cordon({})
-        self._share(True)
+        self._share(is_wanted=True)

@@ -5,7 +5,7 @@ from typing import Final
 
 import structlog
 
-from cluster import names
+from cluster import event_reasons
 from cluster.kube.events import EventRecorder
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -48,5 +48,5 @@ class OveruseReporter:
             if one.place not in self._reported:
                 text = overuse_message(one, snapshot.pods)
                 log.warning("a pod uses more of a GPU than its share", device=one.device, message=text)
-                self._recorder.warning(node, names.GPU_MEMORY_EXCEEDED, text)
+                self._recorder.warning(node, event_reasons.GPU_MEMORY_EXCEEDED, text)
         self._reported = frozenset(one.place for one in snapshot.overuse)

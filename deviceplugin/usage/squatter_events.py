@@ -5,7 +5,7 @@ from typing import Final
 
 import structlog
 
-from cluster import names
+from cluster import event_reasons
 from cluster.kube.events import EventRecorder
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -55,7 +55,7 @@ class SquatterReporter:
                 pid=one.seen.pid,
                 message=text,
             )
-            self._recorder.warning(node, names.GPU_SQUATTED, text)
+            self._recorder.warning(node, event_reasons.GPU_SQUATTED, text)
         present = {one.key for one in snapshot.squatting}
         self._reported = (self._reported & present) | {one.key for one in reported}
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 from booking.reclaimer.evictions.comeback import MEANINGS, Comeback, Step, next_step
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.resources import PodTemplate
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Condition, Pod, PodSpec, PodStatus
@@ -17,7 +17,7 @@ from docs.tables.markdown import code, table
 
 Victim = Literal["live", "leaving", "ended", "deleted", "gone"]
 _THEN: Final = datetime(2026, 1, 1, tzinfo=UTC)
-_OURS: Final = Condition(type=names.DISRUPTION_TARGET, status="True", reason=names.BOOKING_ENDED)
+_OURS: Final = Condition(type=names.DISRUPTION_TARGET, status="True", reason=event_reasons.BOOKING_ENDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,11 @@ from typing import Final
 import booking.web
 from booking.service.states import TABLE, Why
 from booking.web.problems import Kind
-from cluster import names
+from cluster import event_reasons, names
 from docs.tables.markdown import ROOT, code, docstrings, prose, table, template
 
 EVENTS: Final = {"extender": names.EXTENDER, "booking": names.CONTROLLER, "deviceplugin": names.NODE_AGENT}
 """Package -> the component that writes its Events."""
-_MARK: Final = "``reason`` of"
 _ABOUT: Final = ("rule", "message")
 
 
@@ -30,17 +29,16 @@ class UnreadableError(ValueError):
 def events_table() -> str:
     """Every reason of Events: who writes it, and when."""
     rows = []
-    for name, meaning in event_reasons().items():
+    for name, meaning in reasons_of_events().items():
         writers = [who for package, who in EVENTS.items() if _uses(package, name)]
         when = prose(meaning).partition(" of ")[2].removeprefix("the ")
-        rows.append((code(getattr(names, name)), ", ".join(map(code, writers)), when))
+        rows.append((code(getattr(event_reasons, name)), ", ".join(map(code, writers)), when))
     return table(("reason", "written by", "what it is"), sorted(rows))
 
 
-def event_reasons() -> dict[str, str]:
-    """Constant in names.py -> its docstring, for all that are a reason of Events."""
-    meanings = docstrings(ROOT / "cluster" / "names.py")
-    return {name: meaning for name, meaning in meanings.items() if meaning.startswith(_MARK)}
+def reasons_of_events() -> dict[str, str]:
+    """Constant in event_reasons.py -> its docstring."""
+    return docstrings(ROOT / "cluster" / "event_reasons.py")
 
 
 def problems_table() -> str:
@@ -153,7 +151,7 @@ def _given(call: ast.Call, what: str, places: Mapping[str, int]) -> ast.expr | N
 
 
 def _uses(package: str, name: str) -> bool:
-    return any(f"names.{name}" in path.read_text() for path in Path(ROOT / package).rglob("*.py"))
+    return any(f"event_reasons.{name}" in path.read_text() for path in Path(ROOT / package).rglob("*.py"))
 
 
 def _cell(text: str) -> str:

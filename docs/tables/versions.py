@@ -91,10 +91,12 @@ _REMARKS: Final = {
     "rke2": "The same. Under SELinux `nodeAgent.seLinuxType` may be needed",
     "microk8s": "Its kubelet has another folder",
     "openshift": "CRI-O and SELinux: SecurityContextConstraints for the agents, and no ids of our own. Driver"
-    " and runtime come from NVIDIA's GPU Operator, whose device plugin must be off",
+    " and runtime come from NVIDIA's GPU Operator; its device plugin must be off where ours gives out"
+    " the GPUs",
     "talos": "Its namespaces enforce Pod Security `baseline`: label ours `privileged`, as Helm says after the"
     " installation",
-    "gke": "The driver is where Google's installer puts it. Google's device plugin must go from the nodes",
+    "gke": "The driver is where Google's installer puts it. Google's device plugin must go"
+    " from nodes where ours gives out the GPUs",
     "eks": "With a CNI of your own: `controller.hostNetwork`",
     "aks": "Nothing of its own",
 }

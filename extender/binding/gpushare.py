@@ -7,7 +7,7 @@ admission has written the same amount in MiB.
 from datetime import UTC, datetime
 from typing import Final
 
-from cluster import names
+from cluster import dialect_names, names
 from cluster.decide.ledger import AssumedBind, NodeView
 from cluster.objects.assignment import devices_of
 from cluster.objects.pods import Container, Pod
@@ -35,12 +35,12 @@ def gpushare_annotations(assumed: AssumedBind, view: NodeView, decided: datetime
     since = decided - _EPOCH
     nanoseconds = ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
     return {
-        names.GPUSHARE_INDEX: str(device.index),
-        names.GPUSHARE_ID: str(device.index),
-        names.GPUSHARE_DEVICE: str(device.share.memory // unit),
-        names.GPUSHARE_POD: str(requested),
-        names.GPUSHARE_TIME: str(nanoseconds),
-        names.GPUSHARE_ASSIGNED: "true",
+        dialect_names.GPUSHARE_INDEX: str(device.index),
+        dialect_names.GPUSHARE_ID: str(device.index),
+        dialect_names.GPUSHARE_DEVICE: str(device.share.memory // unit),
+        dialect_names.GPUSHARE_POD: str(requested),
+        dialect_names.GPUSHARE_TIME: str(nanoseconds),
+        dialect_names.GPUSHARE_ASSIGNED: "true",
     }
 
 

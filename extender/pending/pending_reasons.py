@@ -11,7 +11,7 @@ its own thread, started by ``__main__``.
 from collections.abc import Callable
 from typing import Final
 
-from cluster import names
+from cluster import event_reasons
 from cluster.decide.explain import why_waiting
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest, RequestKey, gpu_request_of
@@ -75,7 +75,7 @@ class PendingReasons:
             reason = known[request.key]
             if reason is None or not self._is_due(uid, str(reason)):
                 continue
-            if not self._write_event(pod, names.WAITING_FOR_GPU, str(reason)):
+            if not self._write_event(pod, event_reasons.WAITING_FOR_GPU, str(reason)):
                 return  # no other Event could be written now, either; the next round tries again
             self._note(uid, str(reason))
 

@@ -1,4 +1,4 @@
-"""Names of ``cluster/names.py`` to which code glues something: the result is a name that is written nowhere.
+"""Names (``cluster/names.py`` and its two neighbours) to which code glues something: what is made is no name.
 
 A name is known by whatever it is called where it is used: ``names.HOLD``, what is imported under another
 name, a constant that stands for it, in another module too. What is handed to a function is not followed.
@@ -10,17 +10,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from cluster import names
+from cluster import dialect_names, event_reasons, names
 from tests.architecture.checkout import name_of, tree_of
 from tests.architecture.strings import BEGIN, END, HOLE, Known, bare, evaluated, marked, string_of, strings_in
 
 Meanings = Mapping[str, str]
 """Dotted name of a constant -> what it stands for, marked."""
 
-VALUES: Final = {
-    name: value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)
-}
-NAMES: Final[Meanings] = {f"{names.__name__}.{name}": marked(value) for name, value in VALUES.items()}
+HOMES: Final = (names, event_reasons, dialect_names)
+"""The modules in which names are written."""
+_OF_HOMES: Final = [
+    (home.__name__, name, value)
+    for home in HOMES
+    for name, value in vars(home).items()
+    if name.isupper() and isinstance(value, str)
+]
+VALUES: Final = {name: value for _, name, value in _OF_HOMES}
+NAMES: Final[Meanings] = {f"{home}.{name}": marked(value) for home, name, value in _OF_HOMES}
 
 _ALONE: Final = re.compile(f"{BEGIN}[^{BEGIN}{END}]+{END}")
 _IS_LONGER: Final = re.compile(

@@ -11,20 +11,21 @@ import pytest
 
 from booking.admission.review import Kind as Outcome
 from booking.reclaimer.evictor import Reason
-from cluster import names
+from cluster import event_reasons, names
 from cluster.decide import predicates
 from cluster.process.settings import load
 from docs.generate import DOCUMENTS, TABLES, UnknownTableError, render
 from docs.tables.markdown import ROOT, docstrings
 from docs.tables.metrics import exposed_name, made_in_code, metrics_of
 from docs.tables.parts import PARTS, PROGRAMS, Part, Program
-from docs.tables.reasons import event_reasons, problem_kinds, rules
+from docs.tables.reasons import problem_kinds, reasons_of_events, rules
 from docs.tables.settings import written
 from extender.binding.bind_decision import NOT_LEADING
 from tests.architecture.checkout import SHIPPED, manual, name_of, python_of, tree_of
 
 OPERATIONS = manual()
 NAMES = ROOT / "cluster" / "names.py"
+REASONS = ROOT / "cluster" / "event_reasons.py"
 by_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 by_program = pytest.mark.parametrize("part", PROGRAMS, ids=lambda part: part.name)
 
@@ -143,7 +144,7 @@ def test_the_documents_name_no_unknown_metric() -> None:
 
 # --- reasons -----------------------------------------------------------------------------------------
 def test_the_documented_reasons_of_events_are_those_of_the_code() -> None:
-    assert column("events") == sorted(getattr(names, name) for name in event_reasons())
+    assert column("events") == sorted(getattr(event_reasons, name) for name in reasons_of_events())
 
 
 def test_every_event_has_a_reason_defined_in_names() -> None:
@@ -174,21 +175,21 @@ def test_every_part_that_writes_events_is_found() -> None:
         path.relative_to(ROOT).parts[0]
         for path in python_of(*SHIPPED)
         for call in ast.walk(tree_of(path))
-        if isinstance(call, ast.Call) and writes_event(call) and "names." in ast.unparse(call.args[1])
+        if isinstance(call, ast.Call) and writes_event(call) and "event_reasons." in ast.unparse(call.args[1])
     }
     assert writers == {"booking", "extender", "deviceplugin"}
 
 
 def is_known_reason(node: ast.expr) -> bool:
-    if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "names":
-        return node.attr in event_reasons()
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "event_reasons":
+        return node.attr in reasons_of_events()
     # A table of names, looked up: its values are checked where it is written.
     return isinstance(node, ast.Name | ast.Subscript)
 
 
 def test_every_event_reason_is_used_by_some_part() -> None:
-    code = "".join(path.read_text() for path in python_of(*SHIPPED) if path != NAMES)
-    assert [name for name in event_reasons() if f"names.{name}" not in code] == []
+    code = "".join(path.read_text() for path in python_of(*SHIPPED) if path != REASONS)
+    assert [name for name in reasons_of_events() if f"event_reasons.{name}" not in code] == []
 
 
 def test_the_documented_problems_are_the_kinds_of_the_code() -> None:

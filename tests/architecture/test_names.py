@@ -1,4 +1,4 @@
-"""Every string with our prefix, or that otherwise crosses a process, is written once: in cluster/names.py."""
+"""Every string with our prefix, or that otherwise crosses a process, is written once: in a file of names."""
 
 import ast
 import re
@@ -9,10 +9,10 @@ import pytest
 
 from cluster import names
 from tests.architecture.checkout import PACKAGES, ROOT, name_of, python_of, texts, tracked, tree_of
-from tests.architecture.glued import NAMES, VALUES, Meanings, glued_in, meanings_of
+from tests.architecture.glued import HOMES, NAMES, VALUES, Meanings, glued_in, meanings_of
 from tests.architecture.strings import marked, strings_in
 
-HOME = ROOT / "cluster" / "names.py"
+FILES = {Path(str(home.__file__)) for home in HOMES}
 PREFIXES = (names.PRODUCT, names.METRICS_PREFIX, names.SETTINGS_PREFIX, names.NVIDIA_PREFIX)
 OURS = re.compile("|".join(map(re.escape, (*PREFIXES, names.NODE_LEASE_PREFIX))))
 
@@ -91,7 +91,7 @@ def strays_of_a_test(tree: ast.Module) -> Iterator[str]:
 
 
 def test_shipped_code_and_the_development_cluster_spell_out_no_name_of_ours() -> None:
-    paths = [path for path in python_of(*PACKAGES, "docs", "proto") if path != HOME]
+    paths = [path for path in python_of(*PACKAGES, "docs", "proto") if path not in FILES]
     meanings = meanings_of(paths)
     strays = [
         f"{name_of(path)}:{stray}"
@@ -180,7 +180,9 @@ def test_constants_that_stand_for_names_are_known_wherever_they_are() -> None:
 
 def test_only_listed_modules_use_the_domain_from_which_keys_can_be_built() -> None:
     """Behind another name, or filled into a format, ``names.DOMAIN`` shows nobody the key."""
-    users = {name_of(path) for path in python_of(*PACKAGES, "docs") if path != HOME and has_a_domain(path)}
+    users = {
+        name_of(path) for path in python_of(*PACKAGES, "docs") if path not in FILES and has_a_domain(path)
+    }
     assert users == KNOW_THE_DOMAIN
 
 
@@ -267,8 +269,13 @@ def test_the_chart_gives_pods_the_classes_and_the_webhook_that_are_named() -> No
 
 def test_every_name_is_used() -> None:
     code = "\n".join(path.read_text() for path in python_of(*PACKAGES, "tests"))
-    inside = HOME.read_text()
-    unused = [name for name in VALUES if f"names.{name}" not in code and inside.count(name) < 2]
+    unused = [
+        name
+        for home in HOMES
+        for name in VALUES.keys() & vars(home).keys()
+        if f"{home.__name__.rpartition('.')[2]}.{name}" not in code
+        and Path(str(home.__file__)).read_text().count(name) < 2
+    ]
     assert not unused
 
 

@@ -100,7 +100,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
 
 
 def _pass(kind: Kind, *, room: int) -> Row:
-    rng = Random(1)  # noqa: S311
+    rng = Random(1)  # noqa: S311 - the load is to be the same each time
     sizes = (1, 1, 1, 2, 4, 8)
     units = [
         Unit(uid=f"p{n}", tenant=Tenant(f"u{n % USERS}"), gpus=rng.choice(sizes), kind=n % 3, created=n)
@@ -154,7 +154,7 @@ def _search(kind: Kind, gpus: int, only_over: Mapping[Tenant, int]) -> Row:
 
 def _crowd(only_over: Mapping[Tenant, int]) -> tuple[_Nodes, dict[str, Running]]:
     """Pods of one GPU on every device; with ``only_over`` all users but these hold the same."""
-    rng = Random(2)  # noqa: S311
+    rng = Random(2)  # noqa: S311 - the load is to be the same each time
     users = [Tenant(f"u{number}") for number in range(USERS)]
     total = LARGE * GPUS
     extra = [tenant for tenant, more in only_over.items() for _ in range(more)]

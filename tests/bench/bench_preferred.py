@@ -193,15 +193,7 @@ def _of_shares(
     """The choice of a slot among those of eight GPUs, and a start with the CDI specification written."""
     stream.await_that(FREE_SLOT, "Healthy")
     offered = [slot for one in GPUS for slot in slots_of(one.uuid, PER_GPU) if slot != HELD_SLOT]
-    container_request = dp.ContainerPreferredAllocationRequest(available_deviceIDs=offered, allocation_size=1)
-    request = dp.PreferredAllocationRequest(container_requests=[container_request])
-
-    def choose() -> list[str]:
-        return list(agent.GetPreferredAllocation(request).container_responses[0].deviceIDs)
-
-    if choose() != [FREE_SLOT]:
-        raise RuntimeError("The agent does not find the pod; what is measured is not its work.")
-    ours, floor = in_turns(CALLS, choose, lambda: reader.GetPreferredAllocation(request))
+    ours, floor = in_turns(CALLS, *_asking(agent, reader, offered, FREE_SLOT))
     yield _PREFERRED_SHARE.row(1000 * percentile(ours, 50), 1000 * percentile(floor, 50))
     yield _pre_start(_PRE_START_SHARE, agent, HELD_SLOT)
 
@@ -225,16 +217,22 @@ def _calls(
 def _preferred(
     kinds: Mapping[int, Kind], agent: dp_grpc.DevicePluginStub, reader: dp_grpc.DevicePluginStub
 ) -> Iterator[Row]:
-    offered = [one.uuid for one in GPUS]
+    yield from _rows(kinds, *_asking(agent, reader, [one.uuid for one in GPUS], ASSIGNED))
+
+
+def _asking(
+    agent: dp_grpc.DevicePluginStub, reader: dp_grpc.DevicePluginStub, offered: list[str], right: str
+) -> tuple[Work, Work]:
+    """Asks the agent, and asks the floor, which of these devices is preferred."""
     container_request = dp.ContainerPreferredAllocationRequest(available_deviceIDs=offered, allocation_size=1)
     request = dp.PreferredAllocationRequest(container_requests=[container_request])
 
     def ask() -> list[str]:
         return list(agent.GetPreferredAllocation(request).container_responses[0].deviceIDs)
 
-    if ask() != [ASSIGNED]:
+    if ask() != [right]:
         raise RuntimeError("The agent does not find the pod; what is measured is not its work.")
-    yield from _rows(kinds, ask, lambda: reader.GetPreferredAllocation(request))
+    return ask, lambda: reader.GetPreferredAllocation(request)
 
 
 def _allocate(

@@ -9,7 +9,8 @@ from structlog.testing import capture_logs
 from booking.durations import Duration
 from booking.errors import StoreError
 from booking.policy.policy import Policy
-from booking.policy_file import PERIOD, FixedPolicy, PolicyFile, PolicyFileError
+from booking.policy_file import FixedPolicy, PolicyFile
+from booking.policy_source import PERIOD, PolicyFileError
 from cluster.fake.clock import FakeClock
 
 GOOD = "defaults: {cooldown: 3d}\n"

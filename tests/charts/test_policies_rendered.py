@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cluster import names
+from cluster import dialect_names, names
 from devcluster.errors import ClusterError
 from devcluster.product import chart
 from tests.architecture.checkout import MANUAL
@@ -71,7 +71,7 @@ def test_every_key_in_the_policies_is_one_of_ours(render: Render) -> None:
     [
         ("hami", {names.GPU_MEMORY, names.GPU_MEMORY_PERCENTAGE, names.GPU_CORES}),
         ("gpushare", {names.ALIYUN_MEMORY}),
-        ("kai", set(names.KAI_REQUESTS)),
+        ("kai", set(dialect_names.KAI_REQUESTS)),
     ],
 )
 def test_pods_in_the_words_of_others_are_refused_only_where_admission_reads_them(

@@ -1,26 +1,27 @@
 """The values in docs/recipes: Helm takes them, and what comes out is what each page promises."""
 
-import asyncio
 import json
+import os
 import re
-from concurrent.futures import ThreadPoolExecutor
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from kubernetes_asyncio.config import kube_config
 
 from booking.settings import ControllerSettings, ServerSettings
 from cluster import names
-from cluster.decide.identity import Rule, Source, user_of
+from cluster.decide.identity import Rule, user_of
 from cluster.process.settings import load
 from deviceplugin.settings import Settings as AgentSettings
 from tests.architecture import commands
 from tests.architecture.checkout import MANUAL, ROOT
 from tests.charts.conftest import Document, Render
 from tests.charts.test_rendered import of_kind
-from tests.long.actors.hub import manifest, spawner_of
+from tests.fakes.identity import users_of
+from tests.long.actors import hub
 from tests.long.charts.test_pods_rendered import environment, workloads
 
 pytestmark = pytest.mark.component
@@ -99,36 +100,32 @@ def hubs_values() -> dict[str, Any]:
     return dict(yaml.safe_load(block))
 
 
-@pytest.fixture
-def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of a cluster that nobody asks: KubeSpawner reads one before it makes a pod."""
+def notebook(profile: str, config: Path) -> Document:
+    """The pod that KubeSpawner makes of a profile: it reads a kubeconfig before, of a cluster never asked."""
     cluster = {"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}
     context = {"name": "x", "context": {"cluster": "x", "user": "x"}}
     written = {"current-context": "x", "clusters": [cluster], "contexts": [context], "users": []}
-    (tmp_path / "config").write_text(json.dumps(written))
-    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
+    config.write_text(json.dumps(written))
+    profiles = json.dumps(hubs_values()["singleuser"]["profileList"])
+    done = subprocess.run(
+        [sys.executable, "-m", hub.__name__, "jupyter", "alice", "x", "0", profiles, profile],
+        cwd=ROOT,
+        env={**os.environ, "KUBECONFIG": str(config)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
+    return dict(json.loads(done.stdout))
 
 
-async def notebook(profile: str) -> Document:
-    """The pod that KubeSpawner makes of a profile."""
-    spawner = spawner_of("jupyter", "alice", "x", "0")
-    spawner.extra_resource_limits = {}
-    spawner.profile_list = hubs_values()["singleuser"]["profileList"]
-    spawner.user_options = {"profile": profile}
-    await spawner.load_user_options()
-    return dict(await manifest(spawner))
-
-
-@pytest.mark.usefixtures("kubeconfig")
 @pytest.mark.parametrize(
     ("profile", "gpus", "model"),
     [("none", None, None), ("gpu", "1", None), ("a100", "1", "NVIDIA-A100-SXM4-80GB")],
 )
 def test_a_profile_of_the_hub_asks_for_what_it_says(
-    profile: str, gpus: str | None, model: str | None
+    tmp_path: Path, profile: str, gpus: str | None, model: str | None
 ) -> None:
-    with ThreadPoolExecutor(1) as thread:  # a browser of other tests may have a loop in this one
-        pod = thread.submit(lambda: asyncio.run(notebook(profile))).result()
+    pod = notebook(profile, tmp_path / "config")
     (container,) = pod["spec"]["containers"]
     assert container["resources"].get("limits", {}).get(names.GPU_RESOURCE) == gpus
     assert pod["metadata"]["annotations"].get(names.MODEL) == model
@@ -156,14 +153,7 @@ def test_maias_people_are_one_user_by_every_name_and_its_tools_are_answered(rend
     documents = rendered(render, "maia")
     found = load(ControllerSettings, settings(documents, "controller"))
     assert found.maia
-    address = "alice@example.org"
-    raw: dict[Source, str] = {
-        "kubernetes": f"oidc:{address}",
-        "oidc": address,
-        "jupyterhub": address,
-        "maia": address,
-    }
-    assert {user_of(source, name, found.identity_rules) for source, name in raw.items()} == {"alice"}
+    assert users_of("alice@example.org", tuple(found.identity_rules)) == {"alice"}
     assert "pod-terminator" in of_kind(documents, "Service")
     assert server(documents).maia_token_file is not None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unauthorized, Unprocessable
@@ -255,10 +255,10 @@ class TestLeaseAndEvents:
         pod = administrator.create(PODS, pod_body("a"), namespace=fresh_namespace)
         recorder = EventRecorder(administrator, SystemClock(), component="tests")
         for _ in range(2):
-            recorder.warning(pod, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
+            recorder.warning(pod, event_reasons.WAITING_FOR_GPU, "No node has 9 GPUs.")
         recorder.flush()
         selection = Selection(
             namespace=fresh_namespace, field_selector=f"involvedObject.uid={pod.metadata.uid}"
         )
         (event,) = administrator.list(EVENTS, selection).items
-        assert (event.reason, event.count) == (names.WAITING_FOR_GPU, 2)
+        assert (event.reason, event.count) == (event_reasons.WAITING_FOR_GPU, 2)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import Refusal, Request, refused
@@ -216,8 +216,8 @@ def test_events_report_why_a_gpu_gets_no_new_pods_and_when_it_does_again() -> No
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
     assert bench.events == [
-        f"{names.GPU_UNHEALTHY}: GPU 0 (GPU-0) gets no new pods. XID 48: double-bit memory error.",
-        f"{names.GPU_HEALTHY}: GPU 0 (GPU-0) is healthy again: it gets new pods.",
+        f"{event_reasons.GPU_UNHEALTHY}: GPU 0 (GPU-0) gets no new pods. XID 48: double-bit memory error.",
+        f"{event_reasons.GPU_HEALTHY}: GPU 0 (GPU-0) is healthy again: it gets new pods.",
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from booking.web import problems
 from booking.web.problems import Kind
-from cluster import names
+from cluster import event_reasons, names
 from docs.tables.markdown import ROOT
 from docs.tables.parts import PARTS
 from tests.architecture.checkout import MANUAL
@@ -71,5 +71,5 @@ def test_the_named_keys_and_objects_of_ours_exist() -> None:
     assert set(re.findall(r"`(gpu-(?:booking|node)-[a-z-]*)`", TEXT)) <= ours
     assert set(re.findall(r"event `(\w+)`(?: or `(\w+)`)?", TEXT)) <= {
         ("FailedScheduling", ""),
-        (names.COMEBACK_DROPPED, names.COMEBACK_REFUSED),
+        (event_reasons.COMEBACK_DROPPED, event_reasons.COMEBACK_REFUSED),
     }

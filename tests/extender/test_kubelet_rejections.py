@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cluster import names
+from cluster import event_reasons
 from cluster.objects.nodes import Node
 from extender.kubelet_rejections import KubeletRejections
 from extender.metrics import Metrics
@@ -60,7 +60,7 @@ def test_a_rejection_is_reported_once_on_the_node_and_counted(watched: Watched) 
         " Pod was rejected: no healthy devices. No GPU pod is bound here for 1 s,"
         " nor before the node agent has renewed its Lease."
     )
-    assert watched.reported.events == [("n0", names.KUBELET_REFUSES, message)]
+    assert watched.reported.events == [("n0", event_reasons.KUBELET_REFUSES, message)]
     assert watched.counted == 1
 
 

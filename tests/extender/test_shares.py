@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster import names
+from cluster import dialect_names, names
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 from extender.pending.requeue import PATIENCE, Requeue
@@ -158,13 +158,13 @@ def test_the_binding_of_a_pod_of_gpushares_says_what_its_tools_read(cluster: Clu
 
     found = cluster.stored("a").metadata.annotations or {}
     nanoseconds = str(int(cluster.clock.now().timestamp()) * 10**9)
-    assert {key: found.get(key) for key in names.GPUSHARE_STATE} == {
-        names.GPUSHARE_INDEX: "0",
-        names.GPUSHARE_ID: "0",
-        names.GPUSHARE_DEVICE: "40",
-        names.GPUSHARE_POD: "8",
-        names.GPUSHARE_TIME: nanoseconds,
-        names.GPUSHARE_ASSIGNED: "true",
+    assert {key: found.get(key) for key in dialect_names.GPUSHARE_STATE} == {
+        dialect_names.GPUSHARE_INDEX: "0",
+        dialect_names.GPUSHARE_ID: "0",
+        dialect_names.GPUSHARE_DEVICE: "40",
+        dialect_names.GPUSHARE_POD: "8",
+        dialect_names.GPUSHARE_TIME: nanoseconds,
+        dialect_names.GPUSHARE_ASSIGNED: "true",
     }
 
 

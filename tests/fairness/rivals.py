@@ -3,6 +3,7 @@
 None of them has a minimum runtime. All but the literal one act at once, and take the newest job first.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -60,7 +61,7 @@ class Fifo:
                 pass
 
 
-class _Heap(FairShares):
+class _Heap(FairShares, ABC):
     """The two-level heap, and another way to take."""
 
     acts_at_once = True
@@ -88,8 +89,9 @@ class _Heap(FairShares):
         for _, tenant in starved:
             yield from simulation.line.firsts(tenant)
 
+    @abstractmethod
     def _take_for(self, simulation: Simulation, unit: Unit) -> bool:
-        raise NotImplementedError
+        """Take for a unit, and start it; False if this rule takes nothing for it."""
 
 
 class Literal(_Heap):

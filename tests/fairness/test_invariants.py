@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.decide.fairshare import Shares, ShareSettings, Standing, Tree
+from cluster.decide.fairshare import Reclaim, Shares, ShareSettings, Standing, Tree
 from cluster.decide.fairshare.settings import DAY, HOUR, MINUTE
 from tests.fairness.machines import Machines
 from tests.fairness.ours import FairShares
@@ -55,14 +55,14 @@ class Watched(FairShares):
             (simulation.now, simulation.shares.deficit, simulation.measures.taken_gpus - evictions)
         )
 
-    def _check(self, shares: Shares, made: object) -> Shares:
-        unit, found = made.unit, made.found  # type: ignore[attr-defined]
+    def _check(self, shares: Shares, made: Reclaim) -> Shares:
+        unit, found = made.unit, made.found
         changes = {unit.tenant: unit.gpus}
         for uid, one in found.units.items():
-            if uid not in made.moved:  # type: ignore[attr-defined]
+            if uid not in made.moved:
                 changes[one.unit.tenant] = changes.get(one.unit.tenant, 0) - one.unit.gpus
         after = shares.after(changes)
-        if made.kind == 1:  # type: ignore[attr-defined]
+        if made.kind == 1:
             assert after.over(unit.tenant) == 0
             assert after.deficit == shares.deficit - unit.gpus
             assert all(not after.lacks(one.unit.tenant) for one in found.units.values())

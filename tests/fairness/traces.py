@@ -50,7 +50,7 @@ def openb(folder: Path, first: float, last: float, users: int = 12) -> list[Job]
 
 def sample(days: float = 4, *, seed: int = 1) -> list[Job]:
     """A synthetic load: some users with many jobs, some with few; sizes and lengths as clusters have them."""
-    rng = Random(seed)  # noqa: S311
+    rng = Random(seed)  # noqa: S311 - the load is to be the same each time
     found = []
     for user in range(8):
         at, gap = 0.0, rng.choice([600.0, 1800.0, 5400.0])

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -124,8 +125,8 @@ class PodBuilder:
     deleted: bool = False
     scheduler: str = names.SCHEDULER_NAME
     annotations: dict[str, str] = field(default_factory=dict)
-    inits: tuple[dict[str, object], ...] = ()
-    apps: tuple[dict[str, object], ...] = ()
+    inits: tuple[dict[str, Any], ...] = ()
+    apps: tuple[dict[str, Any], ...] = ()
     rejection: str = ""
     created_at: datetime | None = None
     priority: int | None = None

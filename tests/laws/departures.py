@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.objects.cover_annotations import instant_in, terminate_at
 from cluster.objects.pods import Pod, is_terminating
 from tests.laws.changes import Change
@@ -25,10 +25,10 @@ EVICTION_API: Final = "EvictionByEvictionAPI"
 Reason = Literal["evicted", "ended", "refused"]
 REASONS: Final[Mapping[str | None, Reason]] = {
     EVICTION_API: "evicted",
-    names.EVICTED_FOR_BOOKING: "evicted",
-    names.EVICTED_FOR_SHARE: "evicted",
-    names.BOOKING_ENDED: "ended",
-    names.REJECTED_BY_KUBELET: "refused",
+    event_reasons.EVICTED_FOR_BOOKING: "evicted",
+    event_reasons.EVICTED_FOR_SHARE: "evicted",
+    event_reasons.BOOKING_ENDED: "ended",
+    event_reasons.REJECTED_BY_KUBELET: "refused",
 }
 """The condition's reason -> why the pod leaves."""
 

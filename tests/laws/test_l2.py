@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.resources import BOOKINGS, PODS
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A6000, EPOCH, a6000
@@ -30,7 +30,7 @@ def booked(cluster: FakeCluster, laws: LawWatcher) -> FakeCluster:
 
 def mark_to_end(cluster: FakeCluster, name: str) -> None:
     """What we write on a pod before we end it with its booking."""
-    condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}
+    condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": event_reasons.BOOKING_ENDED}
     cluster.kube.patch(
         PODS, name, {"status": {"conditions": [condition]}}, namespace="default", subresource="status"
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.resources import BOOKINGS, POD_TEMPLATES, PODS
 from cluster.objects.hold import Hold
 from tests.booking.reclaimer.fake_cluster import FakeCluster
@@ -208,7 +208,7 @@ def ends_for_good(cluster: FakeCluster, **status: object) -> None:
     cluster.book("b-2", user="bob")
     cluster.end_booking("b-2")
     cluster.kube.patch(BOOKINGS, "b-2", {"status": {"ending": ["uid-b0"], **status}}, subresource="status")
-    condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}
+    condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": event_reasons.BOOKING_ENDED}
     status_now = {"status": {"conditions": [condition]}}
     cluster.kube.patch(PODS, "b0", status_now, namespace="default", subresource="status")
     cluster.kube.delete(PODS, "b0", namespace="default")
@@ -323,7 +323,11 @@ def test_a_refused_pod_that_its_user_deletes_need_not_come_back(
 
 def test_a_refused_pod_that_was_taken_away_must_come_back(cluster: FakeCluster, laws: LawWatcher) -> None:
     refused(cluster)
-    condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.REJECTED_BY_KUBELET}
+    condition = {
+        "type": names.DISRUPTION_TARGET,
+        "status": "True",
+        "reason": event_reasons.REJECTED_BY_KUBELET,
+    }
     conditions = {"status": {"conditions": [condition]}}
     cluster.kube.patch(PODS, "b0", {"metadata": {"finalizers": [names.COMEBACK]}}, namespace="default")
     cluster.kube.patch(PODS, "b0", conditions, namespace="default", subresource="status")

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.hold import Hold
 from tests.booking.reclaimer.fake_cluster import FakeCluster
@@ -104,7 +104,7 @@ def decide(cluster: FakeCluster) -> None:
 
 
 def mark_to_end(cluster: FakeCluster) -> None:
-    condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}
+    condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": event_reasons.BOOKING_ENDED}
     body = {"status": {"conditions": [condition]}}
     cluster.kube.patch(PODS, "a", body, namespace="default", subresource="status")
     cluster.kube.delete(PODS, "a", namespace="default")

@@ -52,7 +52,7 @@ def slots(pod: PodBuilder) -> tuple[list[tuple[int, int]], dict[str, list[int]]]
     of: dict[str, list[int]] = {}
     left: list[int] = []
     for one in (*pod.inits, *pod.apps):
-        limits = one["resources"]["limits"]  # type: ignore[index]
+        limits = one["resources"]["limits"]
         count = int(limits[names.SHARED_RESOURCE])
         memory = (
             int(limits.get(names.GPU_MEMORY, 0))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.fake.server import Attributes
 from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import DISRUPTION_BUDGETS, EVENTS, PODS
@@ -75,10 +75,10 @@ def test_a_booked_pod_gets_its_gpu_although_a_deployment_is_never_to_be_disrupte
     world.until(lambda: runs(world, "alice-1"), "it is served", within=60)
     settled(world)
     assert left(world, bobs) == [notified]
-    assert names.BUDGET_OVERRIDDEN in reported(world, notified)
+    assert event_reasons.BUDGET_OVERRIDDEN in reported(world, notified)
     assert annotation(world, "alice-1", names.BLOCKED) == ""
     reasons = reported(world, "alice-1")
-    assert [reasons.count(one) for one in (names.GPUS_KEPT, names.HOLD_DROPPED)] == [1, 0]
+    assert [reasons.count(one) for one in (event_reasons.GPUS_KEPT, event_reasons.HOLD_DROPPED)] == [1, 0]
 
 
 def test_a_budget_that_is_lifted_in_time_is_not_overridden(world: World) -> None:
@@ -91,7 +91,7 @@ def test_a_budget_that_is_lifted_in_time_is_not_overridden(world: World) -> None
     world.until(lambda: runs(world, "alice-1"), "it is served", within=90)
     settled(world)
     (gone,) = left(world, bobs)
-    assert names.BUDGET_OVERRIDDEN not in reported(world, gone)
+    assert event_reasons.BUDGET_OVERRIDDEN not in reported(world, gone)
 
 
 def test_an_owner_who_writes_a_budget_again_and_again_gains_no_time(new_world: Worlds) -> None:
@@ -141,7 +141,7 @@ def test_a_budget_is_overridden_for_a_pod_whose_replacement_is_refused_and_which
     assert left(world, bobs) == []
     world.until(lambda: runs(world, "alice-1"), "it is served", within=60)
     (gone,) = left(world, bobs)
-    assert names.BUDGET_OVERRIDDEN in reported(world, gone)
+    assert event_reasons.BUDGET_OVERRIDDEN in reported(world, gone)
     refuses = False
     settled(world)
     assert left(world, bobs) == came_back(world, bobs) == [gone]

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from booking.eviction_settings import WARNINGS, EndAction
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.resources import EVENTS, PODS
 from cluster.objects.pods import Pod, asks_for_gpus, is_live
 from demo.simulation.controllers import Workload
@@ -57,7 +57,7 @@ def test_each_warning_is_given_once_whichever_replica_leads(new_world: Worlds, k
         world.run((LASTING - timedelta(minutes=30)).total_seconds())
         world.kill(kill)
     world.until(lambda: is_back(world, "alice-1", uid), "it ends", within=LASTING.total_seconds() + 600)
-    warnings = [text for name, text in messages(world, names.BOOKING_ENDS_SOON) if name == "alice-1"]
+    warnings = [text for name, text in messages(world, event_reasons.BOOKING_ENDS_SOON) if name == "alice-1"]
     spans = [text.partition("in less than ")[2].partition(".")[0] for text in warnings]
     assert sorted(spans) == ["1 day", "1 hour", "15 minutes"]
     settled(world)
@@ -96,7 +96,7 @@ def test_a_workloads_pod_stays_when_its_booking_is_over_and_leaves_for_the_next_
     assert now is not None
     assert (now.metadata.uid, now.status.phase) == (pod.metadata.uid, "Running")
     assert cover_annotation(world, pod) is None
-    assert [name for name, _ in messages(world, names.BOOKING_ENDED)] == [pod.metadata.name]
+    assert [name for name, _ in messages(world, event_reasons.BOOKING_ENDED)] == [pod.metadata.name]
     assert [b.status.ending for b in world.bookings() if b.name == booking] == [()]
     world.bob.book(4, topology="any")
     for name in ("bob-1", "bob-2"):

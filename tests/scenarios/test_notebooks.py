@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.resources import EVENTS, NAMESPACES
 from cluster.objects.cover_annotations import text_of
 from cluster.objects.pods import asks_for_gpus
@@ -46,7 +46,7 @@ def test_a_notebook_for_which_no_gpu_is_free_starts_at_once_without_one(new_worl
     reasons = [
         one.reason for one in world.kube.list(EVENTS).items if one.metadata.name.startswith("jupyter-bob.")
     ]
-    assert reasons.count(names.CREATED_WITHOUT_GPU) == 1
+    assert reasons.count(event_reasons.CREATED_WITHOUT_GPU) == 1
 
 
 def test_a_booked_notebook_gets_the_gpu_that_was_booked(new_world: Worlds) -> None:

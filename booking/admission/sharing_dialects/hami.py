@@ -16,11 +16,11 @@ from booking.admission.sharing_dialects.containers import (
     names_gpus,
     with_limits,
 )
-from cluster import names
+from cluster import dialect_names, names
 
 _MEMORY: Final = (names.GPU_MEMORY, names.GPU_MEMORY_PERCENTAGE)
-_TYPES: Final = {names.HAMI_TYPE: names.MODEL, names.HAMI_NOT_TYPE: names.NOT_MODEL}
-_UUIDS: Final = {names.HAMI_UUID: names.UUID, names.HAMI_NOT_UUID: names.NOT_UUID}
+_TYPES: Final = {dialect_names.HAMI_TYPE: names.MODEL, dialect_names.HAMI_NOT_TYPE: names.NOT_MODEL}
+_UUIDS: Final = {dialect_names.HAMI_UUID: names.UUID, dialect_names.HAMI_NOT_UUID: names.NOT_UUID}
 KEYS: Final = (*_TYPES, *_UUIDS)
 """Annotations about models and GPUs."""
 
@@ -37,8 +37,8 @@ def translated(spec: Json) -> Json:
 
 
 def _container(container: Json) -> Json:
-    if names.HAMI_PRIORITY in named(container):
-        container = with_limits(container, {}, without=(names.HAMI_PRIORITY,))
+    if dialect_names.HAMI_PRIORITY in named(container):
+        container = with_limits(container, {}, without=(dialect_names.HAMI_PRIORITY,))
     if count(container, names.SHARED_RESOURCE):
         return container  # 0 of them is what a LimitRange's slots are turned into
     given, gpus = amounts(container, HAMI_AMOUNTS), count(container, names.GPU_RESOURCE)

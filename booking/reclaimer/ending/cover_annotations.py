@@ -17,7 +17,7 @@ from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.ending import end_action
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.resources import PODS
 from cluster.objects.bookings import Booking
@@ -110,10 +110,10 @@ class CoverAnnotations:
                 self._failures.note("cover annotations", pod.key, error)
                 continue
             if written and (booking := demoting(pod, snapshot)):
-                self._write_event(pod, names.BOOKING_ENDED, end_action.demoted(pod, booking))
+                self._write_event(pod, event_reasons.BOOKING_ENDED, end_action.demoted(pod, booking))
         for uid, covering in sorted(snapshot.barred - self._reported):
             if (running := snapshot.pods.get(uid)) is not None:
-                self._write_event(running, names.NOT_ADOPTED, not_covered(running, covering))
+                self._write_event(running, event_reasons.NOT_ADOPTED, not_covered(running, covering))
         self._reported = snapshot.barred
 
     def _write(self, pod: Pod, annotations: dict[str, str | None]) -> bool:

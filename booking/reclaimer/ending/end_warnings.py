@@ -19,7 +19,7 @@ from booking.reclaimer.ending.booking_ends import covered_after_the_end, is_mirr
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
 from booking.wording import instant, iso, span
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import PODS
 from cluster.objects.bookings import Booking
@@ -144,7 +144,9 @@ class EndWarnings:
             self._context.kube.patch(PODS, meta.name, body, namespace=meta.namespace)
         except (Conflict, NotFound):
             return  # the pod has changed: the next pass sees its new state
-        self._context.write_event(pod, names.BOOKING_ENDS_SOON, message(pod, booking, warned, self._terms))
+        self._context.write_event(
+            pod, event_reasons.BOOKING_ENDS_SOON, message(pod, booking, warned, self._terms)
+        )
         log.info(
             "the owner of a pod was warned of its end",
             pod=pod.key,

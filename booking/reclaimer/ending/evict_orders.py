@@ -22,7 +22,7 @@ from booking.reclaimer.evictions.refusals import is_overload, protected_by, sent
 from booking.reclaimer.evictor import EvictionCause, ProtectedError, TooLateError
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
-from cluster import names
+from cluster import event_reasons
 from cluster.decide.protection import never_evicted_reason
 from cluster.kube.errors import ApiError, StatusError
 from cluster.objects.evict_orders import EvictOrder, order_of
@@ -84,7 +84,7 @@ class Orders:
             f"The administrator {order.by} has ordered that this pod must go: {order.reason}",
             self._terms.longest_grace_seconds,
             back=on_eviction(pod, is_awaited=self._context.awaited(pod.metadata.uid)),
-            event_reason=names.EVICTED_BY_ADMINISTRATOR,
+            event_reason=event_reasons.EVICTED_BY_ADMINISTRATOR,
         )
         evict = partial(
             self._context.evictor.evict, pod, is_valid=partial(self._is_still_ordered, pod.metadata.uid)
@@ -100,7 +100,7 @@ class Orders:
                 evict(replace(why, overrides_budget=True))
                 self._context.metrics.budgets_overridden.inc()
                 message = f"{why.message}. {sentence(blocker.why)}, but not any longer."
-                self._context.write_event(pod, names.BUDGET_OVERRIDDEN, message)
+                self._context.write_event(pod, event_reasons.BUDGET_OVERRIDDEN, message)
         except TooLateError as error:
             log.info("an order to evict is not carried out now", pod=pod.key, reason=str(error))
             return

@@ -9,7 +9,7 @@ from typing import Final
 
 from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.evictions.refusals import Blocker, blocker_of
-from cluster import names
+from cluster import event_reasons
 from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.kube.errors import Conflict, StatusError
 from cluster.objects.pods import Pod
@@ -68,6 +68,6 @@ class RefusedEvictions:
         if not may_pass and reported != blocker:
             reported = blocker
             message = f"{begin} {blocker.why.rstrip('.')}."
-            self._context.write_event(pod, names.EVICTIONS_BLOCKED, message)
+            self._context.write_event(pod, event_reasons.EVICTIONS_BLOCKED, message)
         pause = exponential_backoff(times, first=AGAIN_AFTER, longest=AGAIN_AT_MOST)
         self._refused[uid] = _Refused(self._context.clock.monotonic() + pause, times, reported)

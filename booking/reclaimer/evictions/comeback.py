@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from booking.reclaimer.evictor import Back, Reason
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.resources import PodTemplate
 from cluster.objects.kubelet_rejection import is_rejected_by_kubelet, start_error
 from cluster.objects.meta import Meta
@@ -63,10 +63,10 @@ COMEBACK_BY_ANNOTATION: Final[Mapping[str, Back]] = {
 }
 """The values of ``names.ON_EVICT``."""
 CONDITIONS: Final[Mapping[Reason, str]] = {
-    "evicted": names.EVICTED_FOR_BOOKING,
-    "share": names.EVICTED_FOR_SHARE,
-    "ended": names.BOOKING_ENDED,
-    "refused": names.REJECTED_BY_KUBELET,
+    "evicted": event_reasons.EVICTED_FOR_BOOKING,
+    "share": event_reasons.EVICTED_FOR_SHARE,
+    "ended": event_reasons.BOOKING_ENDED,
+    "refused": event_reasons.REJECTED_BY_KUBELET,
 }
 """``reason`` of the condition ``DisruptionTarget`` where we set it ourselves."""
 

@@ -24,7 +24,7 @@ from booking.reclaimer.evictions.comeback import (
 from booking.reclaimer.evictions.comeback_cache import ComebackCache
 from booking.reclaimer.evictions.refusals import is_overload
 from booking.reclaimer.evictions.replacement_pod import replacement_pod
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.backoff import Random
 from cluster.kube.errors import (
     ApiError,
@@ -267,7 +267,7 @@ class Comebacks:
                 self._forget(template)
         else:
             message = f"A pod that was taken away does not come back: {found.key} has taken its name."
-            self._events.warning(found, names.COMEBACK_DROPPED, message)
+            self._events.warning(found, event_reasons.COMEBACK_DROPPED, message)
             log.warning("a pod does not come back: its name is taken", pod=found.key, uid=uid)
             self._forget(template)
         return True
@@ -292,26 +292,29 @@ class Comebacks:
             log.warning("a pod could not be created again, trying again", uid=uid, error=str(error))
             meta = Meta(name=_name(template), namespace=template.metadata.namespace, uid=uid)
             message = f"The pod cannot come back yet, and is tried again: {error.message}"
-            self._events.warning(Pod(metadata=meta), names.COMEBACK_REFUSED, message)
+            self._events.warning(Pod(metadata=meta), event_reasons.COMEBACK_REFUSED, message)
 
 
 def _return_event(pod: Pod, template: PodTemplate) -> tuple[str, str]:
     """Reason and message of the Event on the pod that has come back: what it asks for, not what we sent."""
     message = template.metadata.annotation(names.COMEBACK_MESSAGE) or ""
     if not asks_for_gpus(pod):
-        return names.CAME_BACK, f"This pod came back without a GPU. {message}".rstrip()
+        return event_reasons.CAME_BACK, f"This pod came back without a GPU. {message}".rstrip()
     if how(template.metadata) == "without-gpu":
         amounts = Counter[str]()
         for need in container_needs(pod):
             amounts[need.resource] += need.count
         given = ", ".join(f"{count} {resource}" for resource, count in sorted(amounts.items()))
         return (
-            names.REQUEUED,
+            event_reasons.REQUEUED,
             f"This pod came back and waits for {given}: {GIVEN_BY_OTHERS} {message}".rstrip(),
         )
     if template.metadata.annotation(names.COMEBACK_REASON) == "refused":
-        return names.REJECTED_BY_KUBELET, f"This pod came back and waits for a node. Before: {message}"
-    return names.REQUEUED, f"This pod came back and waits for a GPU. {message}".rstrip()
+        return (
+            event_reasons.REJECTED_BY_KUBELET,
+            f"This pod came back and waits for a node. Before: {message}",
+        )
+    return event_reasons.REQUEUED, f"This pod came back and waits for a GPU. {message}".rstrip()
 
 
 def _condition(victim: Pod) -> Condition:

@@ -36,7 +36,7 @@ from booking.reclaimer.evictor import (
     nothing,
 )
 from booking.reclaimer.executor import Executor, in_turn
-from cluster import names
+from cluster import event_reasons, names
 from cluster.cache import Informers
 from cluster.decide.eviction.fates import is_brought_back_by_us
 from cluster.kube.backoff import Random, unpredictable
@@ -251,7 +251,7 @@ class PodEvictor:
         if why.others_first and self._dry_runs.is_to_be_spared(victim.metadata.uid):
             raise NoComebackError(f"{victim.key} could not come back: {error.message}") from error
         message = f"This pod must leave, and as it is now it could not come back: {error.message}"
-        self._events.warning(victim, names.COMEBACK_REFUSED, message)
+        self._events.warning(victim, event_reasons.COMEBACK_REFUSED, message)
 
     def _take(self, victim: Pod, whole: WholePod, eviction: "_Eviction") -> None:
         why = eviction.why

@@ -19,7 +19,7 @@ from booking.reclaimer.evictions.rejected_pod import (
     rejection_message,
 )
 from booking.reclaimer.evictor import EvictionCause
-from cluster import names
+from cluster import event_reasons
 from cluster.kube.backoff import Random
 from cluster.kube.errors import ApiError, Conflict, TooManyRequests, Unreachable
 from cluster.objects.pods import Pod
@@ -80,10 +80,10 @@ class RejectedPods:
             return
         self._reported.add(pod.metadata.uid)
         if one.verdict == "comes back":
-            self._events.warning(pod, names.REJECTED_BY_KUBELET, comeback_message(pod))
+            self._events.warning(pod, event_reasons.REJECTED_BY_KUBELET, comeback_message(pod))
             log.warning("a pod has failed before it ran", pod=pod.key, reason=rejection_message(pod))
         else:
-            self._events.warning(pod, names.COMEBACK_DROPPED, no_comeback_message(pod))
+            self._events.warning(pod, event_reasons.COMEBACK_DROPPED, no_comeback_message(pod))
 
     def _send(self, pod: Pod) -> None:
         why = EvictionCause("refused", rejection_message(pod), GRACE_SECONDS, back="as-it-was")
@@ -98,4 +98,4 @@ class RejectedPods:
             passes = isinstance(error, Conflict) or (isinstance(error, TooManyRequests) and error.is_overload)
             if not passes and self._pauses.should_report(uid, error.message):
                 message = f"This pod cannot come back yet, and it is tried again: {error.message}"
-                self._events.warning(pod, names.COMEBACK_REFUSED, message)
+                self._events.warning(pod, event_reasons.COMEBACK_REFUSED, message)

@@ -11,7 +11,7 @@ import msgspec
 from booking.gpu_stripping import NOTHING, spec_without_gpu
 from booking.reclaimer.evictions.manifest import sent_annotations, sent_labels, sent_spec
 from booking.reclaimer.evictor import Back, Reason
-from cluster import names
+from cluster import dialect_names, names
 from cluster.kube.resources import WholePod
 from cluster.objects.failed_pods import FailedMeta, FailedStatus
 from cluster.objects.meta import Meta
@@ -43,7 +43,7 @@ def replacement_pod(pod: WholePod, *, back: Back, reason: Reason, zero: frozense
     """
     metadata, spec = _metadata(pod.metadata), _spec(pod)
     if back == "without-gpu":
-        for key in names.KAI_REQUESTS:
+        for key in dialect_names.KAI_REQUESTS:
             metadata["annotations"].pop(key, None)
         return {"metadata": metadata, "spec": spec_without_gpu(spec, zero=zero)}
     metadata["annotations"] |= _counts(pod, reason) | _of_maia(pod.metadata)
@@ -76,7 +76,7 @@ def _metadata(meta: FailedMeta) -> Json:
     kept = {
         key: value
         for key, value in sent_annotations(meta).items()
-        if key in _KEPT_STATE or not (names.is_ours(key) or key in names.GPUSHARE_STATE)
+        if key in _KEPT_STATE or not (names.is_ours(key) or key in dialect_names.GPUSHARE_STATE)
     }
     kept[names.RECREATED_FROM] = meta.uid
     kept[names.FIRST_CREATED] = instant(first_created(Pod(metadata=meta)))

@@ -14,7 +14,7 @@ from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
 from booking.wording import iso
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod, is_live
@@ -75,5 +75,5 @@ class BlockedPods:
             self._context.failures.note("blockers", pod.key, error)
             return
         if blocked.message and blocked.message != meta.annotation(names.BLOCKED):
-            self._context.write_event(pod, names.EVICTIONS_BLOCKED, blocked.message)
+            self._context.write_event(pod, event_reasons.EVICTIONS_BLOCKED, blocked.message)
         log.info("blockers of a booked pod", pod=pod.key, message=blocked.message)

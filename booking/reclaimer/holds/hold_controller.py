@@ -39,7 +39,7 @@ from booking.reclaimer.holds.victim_eviction import Case, NotNowError, VictimEvi
 from booking.reclaimer.planning.plan import Plan
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
-from cluster import names
+from cluster import event_reasons, names
 from cluster.decide.explain import hold_message
 from cluster.decide.ledger.resource_versions import is_older
 from cluster.kube.errors import ApiError, Conflict, NotFound
@@ -188,7 +188,7 @@ class HoldController:
             self._guarded(one.pod, partial(self._step, one.pod, snapshot, read=one.at))
         for one in begun:  # last, so that it delays no eviction
             if one.pod.metadata.uid not in self._dropped and (one.hold.victims or one.hold.need == "booking"):
-                self._context.write_event(one.pod, names.GPUS_KEPT, hold_message(one.hold))
+                self._context.write_event(one.pod, event_reasons.GPUS_KEPT, hold_message(one.hold))
 
     def movable(self, snapshot: Snapshot) -> list[Pod]:
         """Pods with a hold none of whose victims has been evicted: the evictions may turn out unnecessary."""
@@ -369,7 +369,7 @@ class HoldController:
             self._dropped[pod.metadata.uid] = done
             self._context.metrics.holds.labels("barred").inc()
             log.warning("a pod was not bound to its kept devices in time", pod=pod.key, node=hold.node)
-            self._context.write_event(pod, names.NODE_BARRED, _barred(pod, hold))
+            self._context.write_event(pod, event_reasons.NODE_BARRED, _barred(pod, hold))
 
     def _is_excused(self, pod: Pod, snapshot: Snapshot, timer: _Timer) -> bool:
         """Whether the extender cannot bind the pod now for a reason that lies in no node.
@@ -408,7 +408,7 @@ class HoldController:
         log.info("devices are no longer kept for a pod", pod=pod.key, reason=why)
         there = f" Nothing is kept for it on node {bar} for a while." if bar else ""
         self._context.write_event(
-            pod, names.HOLD_DROPPED, f"GPUs are not kept for this pod any more: {why}.{there}"
+            pod, event_reasons.HOLD_DROPPED, f"GPUs are not kept for this pod any more: {why}.{there}"
         )
 
     def _spare(self, victim: Pod) -> None:

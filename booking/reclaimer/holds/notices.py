@@ -12,7 +12,7 @@ from booking.reclaimer.context import WriteEvent
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
 from booking.wording import iso
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod, is_live
@@ -87,7 +87,7 @@ class Notices:
         if given is not None and given.metadata.annotation(names.NOTICE) == text:
             return given
         given = self._given[uid] = self._write(victim, text)
-        self._write_event(victim, names.EVICTION_NOTICE, text)
+        self._write_event(victim, event_reasons.EVICTION_NOTICE, text)
         return given
 
     def stale(self, snapshot: Snapshot) -> list[Pod]:
@@ -114,7 +114,7 @@ class Notices:
             return False
         self._write(victim, None)
         spared = f"This pod may stay for now: {blocker.rstrip('.')}." if blocker else WITHDRAWN
-        self._write_event(victim, names.EVICTION_WITHDRAWN, spared)
+        self._write_event(victim, event_reasons.EVICTION_WITHDRAWN, spared)
         return True
 
     def forget_all_but(self, uids: frozenset[str]) -> None:

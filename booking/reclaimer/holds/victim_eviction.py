@@ -29,7 +29,7 @@ from booking.reclaimer.holds.notice_due import Notice, is_due, notice_seconds
 from booking.reclaimer.holds.notices import Notices, afterwards, message, notice_until
 from booking.reclaimer.holds.revalidation import Revalidation
 from booking.reclaimer.recent_requests import RecentRequests
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import NotFound, StatusError
 from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.hold import Hold
@@ -269,7 +269,7 @@ class VictimEviction:
             evict(replace(why, overrides_budget=True))
             self._overridden(case, victim, protected_by(error.budgets, victim.metadata.namespace))
         if not is_notified:
-            self._context.write_event(victim, names.EVICTION_NOTICE, text)
+            self._context.write_event(victim, event_reasons.EVICTION_NOTICE, text)
 
     def _overridden(self, case: Case, victim: Pod, blocker: Blocker) -> None:
         self._context.metrics.budgets_overridden.inc()
@@ -281,7 +281,7 @@ class VictimEviction:
             beneficiary=case.pod.key,
         )
         why = f"{sentence(blocker.why)}, but has kept that pod waiting for too long."
-        self._context.write_event(victim, names.BUDGET_OVERRIDDEN, f"{afterwards(case.pod)} {why}")
+        self._context.write_event(victim, event_reasons.BUDGET_OVERRIDDEN, f"{afterwards(case.pod)} {why}")
 
 
 def _aware(instant: datetime) -> datetime:

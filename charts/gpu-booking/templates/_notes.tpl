@@ -132,7 +132,7 @@ What is said after an installation, of this cluster: with its facts where Helm m
 {{- else if not $ready -}}
 its kubelet is not Ready
 {{- else if get (.node.metadata.annotations | default dict) "state.gpu-booking.io/counted" -}}
-{{- else if not $agent.enabled -}}
+{{- else if or (not $agent.enabled) (eq (get (.node.metadata.labels | default dict) "gpu-booking.io/without-agent") "true") -}}
 its GPUs are not counted yet: the controller does that soon, if the kubelet has any
 {{- else if $noPod -}}
 {{ $noPod }}

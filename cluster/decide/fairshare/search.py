@@ -5,7 +5,7 @@ victims are tried in the order of their price until one is legal and makes the n
 pod by pod, the largest first; at the end, victims that it does not need after all are dropped.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
@@ -121,10 +121,13 @@ class Search:
             uid = self._unit_of[victim.uid].unit.uid
             cost[uid] = cost.get(uid, 0) + victim.cost + victim.gang_cost
         for spared in sorted(found.units, key=lambda uid: (-cost[uid], uid)):
-            kept = frozenset(found.units) - {spared}
-            fewer = replace(rules, may_leave=lambda one, kept=kept: one.unit.uid in kept)  # type: ignore[misc]
-            found = _Attempt(self._places, self._unit_of, unit, fewer, only=found.nodes).run() or found
+            found = self._only(frozenset(found.units) - {spared}, unit, rules, found) or found
         return found
+
+    def _only(self, kept: Collection[str], unit: Unit, rules: Rules, found: Found) -> Found | None:
+        """The same where none but these units leave; None if that is not enough."""
+        fewer = replace(rules, may_leave=lambda one: one.unit.uid in kept)
+        return _Attempt(self._places, self._unit_of, unit, fewer, only=found.nodes).run()
 
 
 _Entry = tuple[Rank, str, int, VictimSelection | None]

@@ -85,8 +85,8 @@ class Liveness:
             stopping=stopping,
         )
 
-    def expect_list(self, *, monotonic: float) -> None:
-        """A list of all Leases comes at this instant; what may have been missed before it does not count."""
+    def expect_list(self, *, monotonic: float, of_kubelet: bool = False) -> None:
+        """A list of all Leases, of agents or of kubelets, comes now: earlier ones may have been missed."""
 
     def forget_lease(self, name: str, *, of_kubelet: bool = False) -> None:
         """A Lease is gone, of an agent or of a kubelet."""

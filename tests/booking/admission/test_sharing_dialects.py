@@ -6,7 +6,7 @@ import pytest
 
 from booking.admission.owner import PodNamespace
 from booking.admission.sharing_dialects.translation import DIALECTS, Sharing
-from cluster import names
+from cluster import dialect_names, names
 from cluster.objects.replaced_fields import replaced_in
 from tests.booking.admission.fake_cluster_view import (
     OURSELVES,
@@ -51,7 +51,7 @@ def limits(pod: Json) -> list[Json]:
         ({GPU: 2, PERCENT: 100}, {GPU: 2}),
         ({GPU: 1, MIB: 8192, CORES: 100}, {GPU: 1}),
         ({GPU: 1, CORES: 30}, {GPU: 1}),
-        ({GPU: 1, MIB: 8192, names.HAMI_PRIORITY: 0}, {SHARED: 1, MIB: 8192}),
+        ({GPU: 1, MIB: 8192, dialect_names.HAMI_PRIORITY: 0}, {SHARED: 1, MIB: 8192}),
         ({GPU: 0, MIB: 8192}, {GPU: 0, MIB: 8192}),
         ({GPU: 1, SHARED: 0, MIB: 8192}, {SHARED: 1, MIB: 8192}),
         ({ALIYUN: 3}, {SHARED: 1, MIB: 3072, ALIYUN: 3}),
@@ -77,12 +77,12 @@ def test_amounts_end_as_limits_of_the_container(given: Json, canonical: Json) ->
 @pytest.mark.parametrize(
     ("annotated", "canonical"),
     [
-        ({names.KAI_FRACTION: "0.5"}, {SHARED: 1, PERCENT: 50}),
-        ({names.KAI_FRACTION: "0.29"}, {SHARED: 1, PERCENT: 29}),
-        ({names.KAI_FRACTION: ".333"}, {SHARED: 1, PERCENT: 33}),
-        ({names.KAI_FRACTION: "5e-1", names.KAI_DEVICES: "2"}, {SHARED: 2, PERCENT: 50}),
-        ({names.KAI_FRACTION: "1"}, {GPU: 1}),
-        ({names.KAI_MEMORY: "2000"}, {SHARED: 1, MIB: 2000}),
+        ({dialect_names.KAI_FRACTION: "0.5"}, {SHARED: 1, PERCENT: 50}),
+        ({dialect_names.KAI_FRACTION: "0.29"}, {SHARED: 1, PERCENT: 29}),
+        ({dialect_names.KAI_FRACTION: ".333"}, {SHARED: 1, PERCENT: 33}),
+        ({dialect_names.KAI_FRACTION: "5e-1", dialect_names.KAI_DEVICES: "2"}, {SHARED: 2, PERCENT: 50}),
+        ({dialect_names.KAI_FRACTION: "1"}, {GPU: 1}),
+        ({dialect_names.KAI_MEMORY: "2000"}, {SHARED: 1, MIB: 2000}),
     ],
     ids=str,
 )
@@ -93,7 +93,7 @@ def test_kais_annotations_end_as_limits_of_the_first_container(annotated: Json, 
 
 
 def test_kais_container_is_the_one_that_is_named() -> None:
-    named = {names.KAI_FRACTION: "0.5", names.KAI_CONTAINER: "more-1"}
+    named = {dialect_names.KAI_FRACTION: "0.5", dialect_names.KAI_CONTAINER: "more-1"}
     assert limits(reviewed(asking({}, {}, annotations=named))[0]) == [{}, {SHARED: 1, PERCENT: 50}]
 
 
@@ -131,13 +131,16 @@ def test_what_no_share_can_be_is_refused_in_one_sentence(given: Json) -> None:
     "annotated",
     [
         *(
-            {names.KAI_FRACTION: text}
+            {dialect_names.KAI_FRACTION: text}
             for text in ("NaN", "1e-9", "0.5Gi", "0", "-0.5", "1.5", "inf", "", ".", "\u0660.\u0665", "e-1")
         ),
-        *({names.KAI_MEMORY: text} for text in ("8Gi", "0", "-1", str(2**31), str(10**18), "1.5", "NaN")),
-        {names.KAI_FRACTION: "0.5", names.KAI_MEMORY: "2000"},
-        {names.KAI_FRACTION: "0.5", names.KAI_DEVICES: "0"},
-        {names.KAI_FRACTION: "0.5", names.KAI_CONTAINER: "nobody"},
+        *(
+            {dialect_names.KAI_MEMORY: text}
+            for text in ("8Gi", "0", "-1", str(2**31), str(10**18), "1.5", "NaN")
+        ),
+        {dialect_names.KAI_FRACTION: "0.5", dialect_names.KAI_MEMORY: "2000"},
+        {dialect_names.KAI_FRACTION: "0.5", dialect_names.KAI_DEVICES: "0"},
+        {dialect_names.KAI_FRACTION: "0.5", dialect_names.KAI_CONTAINER: "nobody"},
     ],
     ids=str,
 )
@@ -148,7 +151,7 @@ def test_annotations_of_kai_that_say_no_share_are_refused(annotated: Json) -> No
 @pytest.mark.parametrize("other", [{GPU: 1}, {MIG: 1}])
 def test_a_pod_has_shares_or_whole_gpus(other: Json) -> None:
     assert reviewed(asking({SHARED: 1, MIB: 1024}, other))[1].kind == "refused"
-    assert reviewed(asking({}, other, annotations={names.KAI_FRACTION: "0.5"}))[1].kind == "refused"
+    assert reviewed(asking({}, other, annotations={dialect_names.KAI_FRACTION: "0.5"}))[1].kind == "refused"
 
 
 @pytest.mark.parametrize("way", [{"hostPID": True}, {"hostIPC": True}])
@@ -168,7 +171,7 @@ def test_a_dialect_that_is_off_is_not_read(dialect: str) -> None:
     given = {
         "hami": asking({GPU: 1, MIB: 8192}),
         "gpushare": asking({ALIYUN: 3}),
-        "kai": asking({}, annotations={names.KAI_FRACTION: "NaN"}),
+        "kai": asking({}, annotations={dialect_names.KAI_FRACTION: "NaN"}),
         "nvidia": asking({SHARED: 1}),
     }[dialect]
     sharing = Sharing(dialects=tuple(one for one in DIALECTS if one != dialect))
@@ -222,10 +225,10 @@ class TestNamespaces:
 def test_hamis_parts_of_model_names_are_whole_names_here() -> None:
     view = FakeClusterView(gpu_models=frozenset({A100, A6000}))
     written = {
-        names.HAMI_TYPE: "a100, H100",
-        names.HAMI_NOT_TYPE: "RTX A6000",
-        names.HAMI_UUID: "GPU-1",
-        names.HAMI_NOT_UUID: "GPU-2,GPU-3",
+        dialect_names.HAMI_TYPE: "a100, H100",
+        dialect_names.HAMI_NOT_TYPE: "RTX A6000",
+        dialect_names.HAMI_UUID: "GPU-1",
+        dialect_names.HAMI_NOT_UUID: "GPU-2,GPU-3",
     }
     pod, _ = reviewed(asking({GPU: 1}, annotations={**written, names.UUID: "GPU-9"}), view=view)
     found = annotations(pod)
@@ -254,7 +257,7 @@ class TestLosingIt:
         asking({GPU: 1, MIB: 8192, CORES: 10}),
         asking({ALIYUN: 3}),
         asking({SHARED: 1}),
-        asking({}, annotations={names.KAI_FRACTION: "0.5"}),
+        asking({}, annotations={dialect_names.KAI_FRACTION: "0.5"}),
     )
 
     @pytest.mark.parametrize("given", WORDS, ids=str)
@@ -262,7 +265,7 @@ class TestLosingIt:
         pod, outcome = reviewed(given, "bob", FakeClusterView(has="full"), unbooked="strip")
         assert outcome.kind == "stripped"
         assert limits(pod) == [{}]
-        assert not {*names.KAI_REQUESTS, names.SHARING_MODE, names.REPLACED} & annotations(pod).keys()
+        assert not {*dialect_names.KAI_REQUESTS, names.SHARING_MODE, names.REPLACED} & annotations(pod).keys()
 
     @pytest.mark.parametrize("given", WORDS, ids=str)
     def test_l7_a_slot_that_another_webhook_removes_does_not_come_back(self, given: Json) -> None:
@@ -272,11 +275,11 @@ class TestLosingIt:
         pod, outcome = reviewed(seen, is_last=True)
         assert outcome.kind == "gpu-removed"
         assert limits(pod) == [{}]
-        assert not {*names.KAI_REQUESTS, names.SHARING_MODE, names.ADMITTED} & annotations(pod).keys()
+        assert not {*dialect_names.KAI_REQUESTS, names.SHARING_MODE, names.ADMITTED} & annotations(pod).keys()
 
     def test_what_kais_annotations_say_later_changes_nothing(self) -> None:
-        seen, _ = reviewed(asking({}, annotations={names.KAI_FRACTION: "0.5"}))
-        seen["metadata"]["annotations"][names.KAI_FRACTION] = "1"
+        seen, _ = reviewed(asking({}, annotations={dialect_names.KAI_FRACTION: "0.5"}))
+        seen["metadata"]["annotations"][dialect_names.KAI_FRACTION] = "1"
         pod, _ = reviewed(seen, is_last=True)
         assert limits(pod) == [{SHARED: 1, PERCENT: 50}]
 

@@ -1,6 +1,7 @@
 """What each command loads: what it has no use for costs processor time at every call."""
 
 import json
+import os
 import subprocess
 import sys
 from datetime import datetime
@@ -106,7 +107,7 @@ def test_with_a_stored_login_no_kubeconfig_is_parsed_and_no_client_of_kubernetes
     until = datetime.fromisoformat("9999-01-01T00:00:00Z")
     shown = "alice-token"
     login = Login(token=shown, until=until, url=terminal.url, namespace="vision")
-    StoredLogin(ConnectionOptions(), given, FakeClock()).write(login)
+    StoredLogin(ConnectionOptions(), given, FakeClock(), user=os.geteuid()).write(login)
     for command in ("bookings", "why training-0"):
         modules = loaded(tmp_path, *command.split(), **given)
         assert outside(modules) == set()

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from booking.cli.connection_settings import ConnectionOptions
 from booking.cli.errors import CommandError
 from booking.cli.server_connection import ServerConnection
-from booking.cli.stored_login import MARGIN
+from booking.cli.stored_login import MARGIN, StoredLogin
 from cluster import names
 from cluster.fake.clock import FakeClock
 from tests.fakes.apiserver import Answer, ScriptedServer, scripted_server
@@ -187,13 +188,17 @@ def test_what_is_not_the_user_s_alone_is_not_used(
     assert logged_in.asks() == "made-2"
 
 
-def test_what_belongs_to_another_user_is_not_used(
-    logged_in: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    logged_in.may_log_in()
-    logged_in.booking.answers(OK)
-    assert logged_in.asks() == "made-2"
+def test_what_belongs_to_another_user_is_neither_used_nor_replaced(logged_in: Machine) -> None:
+    me = os.geteuid()
+    mine, another = (
+        StoredLogin(ConnectionOptions(), logged_in.environ, logged_in.clock, user=user)
+        for user in (me, me + 1)
+    )
+    login = mine.read()
+    assert login is not None
+    assert another.read() is None
+    another.write(msgspec.structs.replace(login, namespace="speech"))
+    assert mine.read() == login
 
 
 def test_a_link_is_replaced_and_not_followed(logged_in: Machine) -> None:

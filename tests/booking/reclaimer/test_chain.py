@@ -6,7 +6,7 @@ import pytest
 
 from booking.reclaimer.evictions.pod_evictor import PodEvictor
 from booking.reclaimer.evictor import Evictor
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.interface import Selection
 from cluster.kube.resources import POD_TEMPLATES, PODS
 from cluster.objects.pods import Pod, container_needs, is_live
@@ -114,8 +114,8 @@ def test_the_event_of_an_eviction_is_still_true_on_the_pod_that_came_back(chain:
     chain.reconcile(3)
     because = "The booked pod default/a needed the GPUs of this pod."
     assert chain.recorded == [
-        ("b3", names.EVICTED_FOR_BOOKING, because),
-        ("b3", names.CAME_BACK, f"This pod came back without a GPU. {because}"),
+        ("b3", event_reasons.EVICTED_FOR_BOOKING, because),
+        ("b3", event_reasons.CAME_BACK, f"This pod came back without a GPU. {because}"),
     ]
     assert chain.annotation("b3", names.COMEBACK_MESSAGE) == because
 

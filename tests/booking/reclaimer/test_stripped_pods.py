@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 
 from booking.reclaimer.stripped_pods import NEW, StrippedPods
-from cluster import names
+from cluster import event_reasons, names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
 from cluster.kube.resources import PODS
@@ -28,7 +28,7 @@ def test_each_new_pod_has_one_event_and_an_old_one_none() -> None:
     reporter.reconcile(pods, EPOCH)
     reporter.reconcile(pods, EPOCH)
     ((name, reason, message),) = events
-    assert (name, reason) == ("p", names.CREATED_WITHOUT_GPU)
+    assert (name, reason) == ("p", event_reasons.CREATED_WITHOUT_GPU)
     assert message.startswith(f"{WHY} Book a GPU")
 
 

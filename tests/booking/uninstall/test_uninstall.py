@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from booking.reclaimer.evictions.pod_evictor import PodEvictor
 from booking.reclaimer.evictor import EvictionCause, ProtectedError
 from booking.uninstall.marks import STORY
-from cluster import names
+from cluster import event_reasons, names
 from cluster.fake import Attributes
 from cluster.kube.errors import Forbidden, Request
 from cluster.kube.resources import LEASES, NODES, POD_TEMPLATES, PODS
@@ -205,7 +205,7 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
     pod = gpu_pod(node=draw(st.sampled_from(["n0", None])), **metadata)
     pod["status"]["phase"] = draw(st.sampled_from(["Pending", "Running", "Succeeded", "Failed"]))
     if draw(st.booleans()):
-        condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}
+        condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": event_reasons.BOOKING_ENDED}
         pod["status"]["conditions"] = [condition]
     if draw(st.booleans()) and metadata["finalizers"]:
         pod["metadata"]["deletionTimestamp"] = "2026-03-02T09:00:00Z"

@@ -8,12 +8,13 @@ import pytest
 from prometheus_client import generate_latest
 
 from booking.mirror.plan import fields_of, spec_of
-from cluster.decide.identity import Rule, Source, user_of
+from cluster.decide.identity import Rule
 from cluster.fake.clock import START
 from devcluster.paths import CHECKOUT
 from tests.booking.web.served import BOOKINGS
 from tests.booking.web.test_harm import requests
 from tests.booking.web.test_maia import BOOKING, Maia
+from tests.fakes.identity import users_of
 from tests.fakes.objects import A6000
 
 SIGN_IN = CHECKOUT / "docs" / "operations" / "sign-in.md"
@@ -72,12 +73,5 @@ def test_actions_of_a_user_are_shown_and_recorded_under_the_user_id(
 def test_the_documented_rules_yield_one_user_id_without_the_address() -> None:
     written = SIGN_IN.read_text(encoding="utf-8").split("the same ids for every source:")[1]
     rules = msgspec.json.decode(written.partition("]\n\n")[0] + "]", type=tuple[Rule, ...])
-    address = "alice@example.org"
-    raw: dict[Source, str] = {
-        "kubernetes": f"oidc:{address}",
-        "oidc": address,
-        "jupyterhub": address,
-        "maia": address,
-    }
-    assert {user_of(source, name, rules) for source, name in raw.items()} == {"alice"}
-    assert {user_of(source, "alice@another.org", rules) for source in raw} == {None}
+    assert users_of("alice@example.org", rules) == {"alice"}
+    assert users_of("alice@another.org", rules) == {None}

@@ -8,6 +8,7 @@ import pytest
 from cluster import names
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.serving import LONGEST_PAUSE, MISSED_AFTER, KubeletRejection, Serving, awaits_answer
+from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import EPOCH, PodBuilder, a100, a_lease, a_node, a_pod
@@ -193,6 +194,25 @@ def test_when_no_lease_at_all_was_renewed_events_may_have_been_missed(node: Node
     node.serving.apply_lease(other, monotonic=MISSED_AFTER + 1, now=at(MISSED_AFTER + 1))
     assert node.state(MISSED_AFTER + 1) == "unconfirmed"
     assert node.serving.state("n1", monotonic=MISSED_AFTER + 1) == "alive"
+
+
+def test_each_watch_of_leases_misses_renewals_of_its_own(node: Node) -> None:
+    """The kubelets' is another: its lists and events say nothing of the agents', nor the other way round."""
+    kubelet = msgspec.structs.replace(
+        a_lease("n0", renewed=at(0)), metadata=Meta(name="n0", namespace=names.KUBELET_LEASES, uid="k")
+    )
+    node.serving.expect_list(monotonic=0, of_kubelet=True)
+    node.serving.apply_lease(kubelet, monotonic=0, now=at(0))
+    node.renews(5)
+    node.serving.expect_list(monotonic=6, of_kubelet=True)
+    assert node.state(6) == "alive"
+    renewed = msgspec.structs.replace(kubelet.spec, renew_time=at(16))
+    node.serving.apply_lease(msgspec.structs.replace(kubelet, spec=renewed), monotonic=16, now=at(16))
+    other = a_lease("n1", renewed=at(30))
+    node.serving.apply_lease(other, monotonic=30, now=at(30))
+    assert node.state(30) == "unconfirmed"
+    node.serving.count_kubelet("n0", counts=True)
+    assert node.state(30) == "alive"
 
 
 @pytest.mark.parametrize("first", ["stopping", "rejected"])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cluster import names
+from cluster import event_reasons
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube import events
@@ -43,11 +43,11 @@ def world() -> World:
 
 
 def test_an_event_names_the_pod_and_has_the_message(world: World) -> None:
-    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
+    world.recorder.warning(POD, event_reasons.WAITING_FOR_GPU, "No node has 9 GPUs.")
     (event,) = world.written
     assert (event.type, event.reason, event.message) == (
         "Warning",
-        names.WAITING_FOR_GPU,
+        event_reasons.WAITING_FOR_GPU,
         "No node has 9 GPUs.",
     )
     assert (event.count, event.first_timestamp) == (1, world.clock.now())
@@ -67,7 +67,7 @@ def test_an_event_about_a_node_is_in_the_default_namespace(world: World) -> None
 
 def test_a_repeated_message_is_counted(world: World) -> None:
     for _ in range(3):
-        world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
+        world.recorder.warning(POD, event_reasons.WAITING_FOR_GPU, "No node has 9 GPUs.")
         assert world.written
         world.clock.advance(500)
     (event,) = world.written
@@ -78,24 +78,24 @@ def test_a_repeated_message_is_counted(world: World) -> None:
 
 
 def test_after_ten_minutes_it_is_written_as_a_new_event(world: World) -> None:
-    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
+    world.recorder.warning(POD, event_reasons.WAITING_FOR_GPU, "No node has 9 GPUs.")
     assert len(world.written) == 1
     world.clock.advance(601)
-    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
+    world.recorder.warning(POD, event_reasons.WAITING_FOR_GPU, "No node has 9 GPUs.")
     assert [event.count for event in world.written] == [1, 1]
 
 
 def test_another_message_is_another_event(world: World) -> None:
-    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
-    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has an H200.")
+    world.recorder.warning(POD, event_reasons.WAITING_FOR_GPU, "No node has 9 GPUs.")
+    world.recorder.warning(POD, event_reasons.WAITING_FOR_GPU, "No node has an H200.")
     assert len(world.written) == 2
 
 
 def test_an_event_that_has_expired_is_written_again(world: World) -> None:
-    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
+    world.recorder.warning(POD, event_reasons.WAITING_FOR_GPU, "No node has 9 GPUs.")
     (event,) = world.written
     world.kube.delete(EVENTS, event.metadata.name, namespace="team")
-    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
+    world.recorder.warning(POD, event_reasons.WAITING_FOR_GPU, "No node has 9 GPUs.")
     assert [event.count for event in world.written] == [1]
 
 

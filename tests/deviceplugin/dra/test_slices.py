@@ -81,7 +81,7 @@ class Lab:
             self.kube, node=NODE, driver=names.DRA_DRIVER, wanted=self._wanted, clock=self.clock
         )
 
-    def _wanted(self, with_taints: bool) -> tuple[Entry, ...]:  # noqa: FBT001 - as the publisher calls it
+    def _wanted(self, *, with_taints: bool) -> tuple[Entry, ...]:
         devices = {
             f"gpu-{n}": msgspec.structs.replace(
                 GPU, published=msgspec.structs.replace(GPU.published, uuid=f"GPU-{n}")

@@ -1,6 +1,6 @@
 """What a container with shares finds in its environment."""
 
-from cluster import names
+from cluster import dialect_names, names
 from cluster.objects.inventory import Device, Sharing
 from deviceplugin.injection.share_environment import share_environment
 from tests.deviceplugin.pods import pod, share
@@ -26,7 +26,9 @@ def test_containers_of_gpushare_s_users_find_its_variables_in_their_unit() -> No
     side: dict[str, str | int] = {names.ALIYUN_MEMORY: 2, names.GPU_MEMORY: 2048}
     shape = pod("a", app=(share("main", **limits), share("side", **side)))
     found = share_environment(shape, ("main",), (gpu(3, 81920),))
-    assert {key: found[f"{names.ALIYUN_VARIABLE}{key}"] for key in ("IDX", "POD", "CONTAINER", "DEV")} == {
+    assert {
+        key: found[f"{dialect_names.ALIYUN_VARIABLE}{key}"] for key in ("IDX", "POD", "CONTAINER", "DEV")
+    } == {
         "IDX": "3",
         "POD": "10",
         "CONTAINER": "8",

@@ -20,8 +20,11 @@ class Handled:
     def __init__(self) -> None:
         self.cordons: list[Mapping[str, str]] = []
         self.clears: list[tuple[str, str]] = []
+        self.shares: list[bool] = []
         self.orders = DeviceOrdersHandler(
-            self.cordons.append, lambda gpu, order: self.clears.append((gpu, order))
+            self.cordons.append,
+            lambda gpu, order: self.clears.append((gpu, order)),
+            lambda *, is_wanted: self.shares.append(is_wanted),
         )
 
     def says(self, text: str) -> None:

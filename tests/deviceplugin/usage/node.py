@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.events import EventRecorder
@@ -143,7 +143,7 @@ class MeasuredNode:
     @property
     def events(self) -> list[str]:
         """The sentences of the Events on the Node about squatters."""
-        return self.events_of(names.GPU_SQUATTED)
+        return self.events_of(event_reasons.GPU_SQUATTED)
 
     def events_of(self, reason: str) -> list[str]:
         """The sentences of the Events on the Node for this reason."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.objects.inventory import Sharing
 from cluster.objects.pods import Container, Pod, Resources
 from cluster.objects.slots import slot_id
@@ -58,13 +58,13 @@ def test_a_pod_over_its_share_is_reported_at_once_until_it_fits_again(node: Meas
         "Pod default/bobs uses 9216 MiB of GPU 0 (GPU-0), and its share is 8192 MiB."
         " Others on this GPU may find too little memory."
     )
-    assert node.events_of(names.GPU_MEMORY_EXCEEDED) == [sentence]
+    assert node.events_of(event_reasons.GPU_MEMORY_EXCEEDED) == [sentence]
     assert node.says("pod_memory_limit_bytes", **BOBS) == 8 * GIB
     assert node.says("pod_memory_bytes", **BOBS) == 9 * GIB
     assert node.events == [], "both hold the GPU"
     for used, events in ((10, 1), (8, 1), (11, 2)):
         node.measured(GPU_0=busy(GpuProcess(7, 8 * GIB), GpuProcess(8, used * GIB)))
-        assert len(node.events_of(names.GPU_MEMORY_EXCEEDED)) == events
+        assert len(node.events_of(event_reasons.GPU_MEMORY_EXCEEDED)) == events
 
 
 def test_the_shares_of_a_pod_s_containers_add_up_and_a_slot_taken_over_counts_once() -> None:

@@ -2,7 +2,7 @@ from cProfile import Profile
 
 import pytest
 
-from cluster import names
+from cluster import event_reasons
 from cluster.decide.explain import why_waiting
 from cluster.objects.pods import Pod
 from extender.pending.pending_reasons import AGAIN, EVERY, PendingReasons
@@ -43,7 +43,7 @@ def test_a_pod_too_big_for_every_node_is_reported_once(reports: Reports) -> None
         reports.explain.reconcile()
 
     assert reports.events == [
-        ("p", names.WAITING_FOR_GPU, "The pod asks for 9 GPUs, but no node has more than 4.")
+        ("p", event_reasons.WAITING_FOR_GPU, "The pod asks for 9 GPUs, but no node has more than 4.")
     ]
 
 
@@ -166,7 +166,9 @@ def test_a_booked_pod_waits_for_the_booked_model(reports: Reports) -> None:
 
     reports.explain.reconcile()
 
-    assert reports.events == [("p", names.WAITING_FOR_GPU, f"All 2 healthy GPUs of model {A100} are in use.")]
+    assert reports.events == [
+        ("p", event_reasons.WAITING_FOR_GPU, f"All 2 healthy GPUs of model {A100} are in use.")
+    ]
 
 
 def test_every_waiting_pod_gets_the_reason_for_its_own_request(
@@ -215,5 +217,5 @@ def test_a_pod_that_waits_behind_our_gate_is_reported_before_the_scheduler_has_t
     reports.explain.reconcile()
 
     assert reports.events == [
-        ("p", names.WAITING_FOR_GPU, "The pod asks for 9 GPUs, but no node has more than 4.")
+        ("p", event_reasons.WAITING_FOR_GPU, "The pod asks for 9 GPUs, but no node has more than 4.")
     ]

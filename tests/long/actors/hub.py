@@ -1,9 +1,9 @@
 """A JupyterHub with one user, as far as Kubernetes sees it: KubeSpawner's own pod, and its own ``poll``.
 
-``python hub.py NAMESPACE USER IMAGE GPUS``; ``KUBECONFIG`` names the hub's. The first line that it prints
-is the pod that the spawner makes, as JSON. For every line that it then reads it polls once, as the hub does
-every 30 seconds, and prints what the hub believes: the exit code (null: the server lives) and the server's
-address.
+``python hub.py NAMESPACE USER IMAGE GPUS [PROFILES PROFILE]``; ``KUBECONFIG`` names the hub's; PROFILES is a
+``profile_list`` in JSON, of which the user chooses one. The first line that it prints is the pod that the
+spawner makes, as JSON. For every line that it then reads it polls once, as the hub does every 30 seconds, and
+prints what the hub believes: the exit code (null: the server lives) and the server's address.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class Server(SimpleNamespace):
         return f"http://{self.ip}:{self.port}/user/"
 
 
-def spawner_of(namespace: str, user: str, image: str, gpus: str) -> KubeSpawner:
+def spawner_of(namespace: str, user: str, image: str, gpus: str, *choice: str) -> KubeSpawner:
     """The hub's spawner for a user; what the hub keeps in its database is kept in plain objects."""
     who = SimpleNamespace(name=user, url=f"/user/{user}/", id=1, server=None)
     hub = SimpleNamespace(public_host="", url=HUB, base_url="/hub/", api_url=f"{HUB}/hub/api")
@@ -38,12 +38,16 @@ def spawner_of(namespace: str, user: str, image: str, gpus: str) -> KubeSpawner:
     spawner = KubeSpawner(hub=hub, user=who, orm_spawner=orm, _mock=True)
     spawner.namespace = namespace
     spawner.image, spawner.image_pull_policy, spawner.api_token = image, "Never", "a-token-of-the-hub"
-    spawner.extra_resource_limits = {names.GPU_RESOURCE: gpus}
+    spawner.extra_resource_limits = {names.GPU_RESOURCE: gpus} if int(gpus) else {}
+    if choice:
+        profiles, profile = choice
+        spawner.profile_list, spawner.user_options = json.loads(profiles), {"profile": profile}
     return spawner
 
 
 async def manifest(spawner: KubeSpawner) -> Any:
     """The pod that it would create."""
+    await spawner.load_user_options()
     made = await spawner.get_pod_manifest()
     async with ApiClient() as client:
         return client.sanitize_for_serialization(made)

@@ -11,7 +11,7 @@ import pytest
 
 from booking.reclaimer.evictions.pod_evictor import PodEvictor
 from booking.reclaimer.evictor import EvictionCause, ProtectedError, Reason
-from cluster import names
+from cluster import event_reasons, names
 from cluster.cache import ClusterCache, Informers
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
@@ -233,7 +233,7 @@ def test_law_l4_a_pod_leaves_and_comes_back_without_a_gpu(harness: Harness, reas
     assert [one.get("resources") for one in pod.spec["containers"]] == [{"limits": CPU, "requests": CPU}]
     mounts = [mount["mountPath"] for mount in pod.spec["containers"][0]["volumeMounts"]]
     assert mounts == ["/data", "/var/run/secrets/kubernetes.io/serviceaccount"]
-    assert harness.recorder.reasons[1:] == [names.CAME_BACK]
+    assert harness.recorder.reasons[1:] == [event_reasons.CAME_BACK]
 
 
 def test_law_l4_a_pod_that_is_to_wait_comes_back_as_it_was(harness: Harness) -> None:
@@ -250,7 +250,7 @@ def test_law_l4_a_pod_that_is_to_wait_comes_back_as_it_was(harness: Harness) -> 
     annotations = pod.metadata.annotations or {}
     assert annotations[names.EVICTIONS] == "1"
     assert names.NOTICE not in annotations
-    assert harness.recorder.reasons[1:] == [names.REQUEUED]
+    assert harness.recorder.reasons[1:] == [event_reasons.REQUEUED]
 
 
 def comparable(pod: WholePod) -> dict[str, Any]:
@@ -281,7 +281,7 @@ def test_a_limit_range_gives_no_gpu_to_a_pod_that_comes_back_without_one(harness
         for amounts in container["resources"].values():
             none = {key: amount for key, amount in amounts.items() if names.is_gpu_resource(key)}
             assert none == dict.fromkeys({gpu, names.GPU_RESOURCE}, "0"), container["name"]
-    assert harness.recorder.reasons[1:] == [names.CAME_BACK]
+    assert harness.recorder.reasons[1:] == [event_reasons.CAME_BACK]
 
 
 def test_every_field_of_a_pod_is_in_the_fixture(cluster: Cluster) -> None:
@@ -306,7 +306,7 @@ def test_law_l4_a_pod_that_a_kubelet_refused_comes_back_as_it_was(harness: Harne
     assert asks_for_gpus(pod)
     assert pod.metadata.annotation(names.RECREATED_FROM) == harness.victim.metadata.uid
     assert pod.metadata.annotation(names.KUBELET_REJECTIONS) == "1"
-    assert harness.recorder.reasons == [names.REJECTED_BY_KUBELET, names.REJECTED_BY_KUBELET]
+    assert harness.recorder.reasons == [event_reasons.REJECTED_BY_KUBELET, event_reasons.REJECTED_BY_KUBELET]
 
 
 def test_law_l4_a_user_who_deletes_a_refused_pod_wins(harness: Harness) -> None:

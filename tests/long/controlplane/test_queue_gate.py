@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.interface import Selection
@@ -159,7 +159,7 @@ def test_the_event_of_a_queued_pod_names_what_is_in_the_way(line: Line) -> None:
 
     def reasons() -> set[str]:
         events = line.kube.list(EVENTS, Selection(namespace=HOME, field_selector="involvedObject.name=waits"))
-        return {event.message for event in events.items if event.reason == names.WAITING_FOR_GPU}
+        return {event.message for event in events.items if event.reason == event_reasons.WAITING_FOR_GPU}
 
     eventually(lambda: reasons() == {"All 16 healthy GPUs are in use."}, deadline=PATIENCE)
 

@@ -6,7 +6,7 @@ import pytest
 
 from booking.reclaimer.ending.booking_ends import MIRROR_STALE_AFTER
 from booking.reclaimer.evictor import DECIDED_WITHIN
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import Refusal, Request, Unreachable, refused
 from cluster.kube.resources import BOOKINGS
 from tests.booking.reclaimer.fake_cluster import FakeCluster
@@ -256,7 +256,7 @@ def test_an_end_that_is_refused_is_tried_less_and_less_often_and_reported_once(
     for _ in range(180):
         cluster.after(1)
     assert 99 - len(cluster.evictor.failing) < 12
-    blocked = [message for _, reason, message in cluster.events if reason == names.EVICTIONS_BLOCKED]
+    blocked = [message for _, reason, message in cluster.events if reason == event_reasons.EVICTIONS_BLOCKED]
     assert ["b-1" in message and "it is migrated" in message for message in blocked] == [True]
     cluster.evictor.failing.clear()
     cluster.after(60)
@@ -273,4 +273,4 @@ def test_a_race_or_an_overloaded_api_server_is_not_reported(
     for _ in range(6):
         cluster.after(1)
     assert cluster.ended() == ["a"]
-    assert names.EVICTIONS_BLOCKED not in cluster.reasons("a")
+    assert event_reasons.EVICTIONS_BLOCKED not in cluster.reasons("a")

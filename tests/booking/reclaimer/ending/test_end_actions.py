@@ -8,7 +8,7 @@ import pytest
 
 from booking.eviction_settings import EndAction, EvictionSettings
 from booking.reclaimer.ending.booking_ends import MIRROR_STALE_AFTER
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
 from tests.booking.reclaimer.fake_cluster import FakeCluster
@@ -58,7 +58,9 @@ def test_one_event_reports_that_a_pod_that_stays_is_opportunistic_from_now_on() 
     cluster.after(60)
     assert cover_of(cluster, "owned") == (None, None)
     messages = [
-        text for name, reason, text in cluster.events if (name, reason) == ("owned", names.BOOKING_ENDED)
+        text
+        for name, reason, text in cluster.events
+        if (name, reason) == ("owned", event_reasons.BOOKING_ENDED)
     ]
     assert len(messages) == 1
     assert messages[0] == (
@@ -118,7 +120,7 @@ def test_bare_pods_can_stay_as_well() -> None:
     assert decided(cluster)[0] == ()
     assert cluster.ended() == []
     assert cover_of(cluster, "bare") == (None, None)
-    assert cluster.reasons("bare").count(names.BOOKING_ENDED) == 1
+    assert cluster.reasons("bare").count(event_reasons.BOOKING_ENDED) == 1
 
 
 @pytest.mark.parametrize("later", ["demote", "recreate-without-gpu"])
@@ -160,7 +162,7 @@ def test_the_event_of_a_waiting_pod_says_that_it_keeps_waiting() -> None:
     cluster.reconcile()
     cluster.after(3600)
     cluster.reconcile(2)
-    messages = [text for _, reason, text in cluster.events if reason == names.BOOKING_ENDED]
+    messages = [text for _, reason, text in cluster.events if reason == event_reasons.BOOKING_ENDED]
     assert [text.partition("UTC. ")[2] for text in messages] == ["It goes on waiting, without a booking."]
 
 
@@ -176,7 +178,7 @@ def test_no_pod_becomes_opportunistic_while_the_mirror_is_stale() -> None:
     cluster.reconcile(3)
     assert decided(cluster) == (None, None)
     assert cover_of(cluster, "owned")[0] == "b-1"
-    assert names.BOOKING_ENDED not in cluster.reasons("owned")
+    assert event_reasons.BOOKING_ENDED not in cluster.reasons("owned")
 
 
 def test_no_pod_becomes_opportunistic_when_the_end_was_just_moved() -> None:
@@ -207,7 +209,7 @@ def test_a_pod_that_the_next_booking_covers_at_once_gets_no_event_about_a_lost_b
     cluster.after(3600)
     cluster.reconcile(2)
     assert cover_of(cluster, "owned")[0] == "b-2"
-    assert names.BOOKING_ENDED not in cluster.reasons("owned")
+    assert event_reasons.BOOKING_ENDED not in cluster.reasons("owned")
 
 
 def test_a_pod_whose_booking_ends_while_the_mirror_is_stale_ends_when_the_mirror_is_back() -> None:

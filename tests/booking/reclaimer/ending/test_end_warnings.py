@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from booking.eviction_settings import WARNINGS, EndAction, EvictionSettings
 from booking.reclaimer.ending.end_warnings import Warned, encode_warned, next_warning, timely, warned_of
-from cluster import names
+from cluster import event_reasons, names
 from cluster.fake.clock import FakeClock
 from cluster.kube.errors import Request, Unreachable
 from tests.booking.reclaimer.fake_cluster import FakeCluster
@@ -36,7 +36,11 @@ def cluster() -> FakeCluster:
 
 
 def warnings(cluster: FakeCluster, name: str = "a") -> list[str]:
-    return [text for pod, reason, text in cluster.events if (pod, reason) == (name, names.BOOKING_ENDS_SOON)]
+    return [
+        text
+        for pod, reason, text in cluster.events
+        if (pod, reason) == (name, event_reasons.BOOKING_ENDS_SOON)
+    ]
 
 
 def go_to(cluster: FakeCluster, before_the_end: timedelta, *, end: datetime = EPOCH + 2 * DAY) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import PODS
 from cluster.objects.evict_orders import EvictOrder, encode_order
@@ -36,7 +36,7 @@ def test_the_pod_that_an_order_names_is_evicted_once_and_the_message_says_by_who
     cluster.reconcile(3)
     assert cluster.evictor.left == [(name, "evicted")]
     why = cluster.evictor.why[name]
-    assert why.event_reason == names.EVICTED_BY_ADMINISTRATOR
+    assert why.event_reason == event_reasons.EVICTED_BY_ADMINISTRATOR
     assert why.message == "The administrator root has ordered that this pod must go: the rack is on fire"
     assert why.back == "without-gpu"
 
@@ -85,7 +85,7 @@ def test_budgets_hold_up_an_order_only_for_a_while_and_its_pod_says_so(cluster: 
         cluster.after(10)
     assert cluster.evictor.left == [("b", "evicted")]
     assert cluster.evictor.why["b"].overrides_budget
-    assert cluster.reasons("b") == [names.EVICTIONS_BLOCKED, names.BUDGET_OVERRIDDEN]
+    assert cluster.reasons("b") == [event_reasons.EVICTIONS_BLOCKED, event_reasons.BUDGET_OVERRIDDEN]
 
 
 def test_an_order_that_is_refused_is_tried_less_and_less_often_and_the_reason_is_reported_once(
@@ -98,7 +98,7 @@ def test_an_order_that_is_refused_is_tried_less_and_less_often_and_the_reason_is
         cluster.after(1)
     assert 99 - len(cluster.evictor.failing) < 12
     ((_, reason, message),) = [event for event in cluster.events if event[0] == "b"]
-    assert (reason, "it is migrated" in message) == (names.EVICTIONS_BLOCKED, True)
+    assert (reason, "it is migrated" in message) == (event_reasons.EVICTIONS_BLOCKED, True)
 
 
 def test_no_pod_of_an_unresponsive_node_is_evicted(cluster: FakeCluster) -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from booking.reclaimer.ending.cover_annotations import not_covered
-from cluster import names
+from cluster import event_reasons, names
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH, a100
 
@@ -38,7 +38,9 @@ def cluster() -> FakeCluster:
 
 def test_an_unadopted_pod_gets_one_event_and_carries_no_booking(cluster: FakeCluster) -> None:
     assert cluster.annotation("a", names.BOOKING) is None
-    messages = [text for name, reason, text in cluster.events if (name, reason) == ("a", names.NOT_ADOPTED)]
+    messages = [
+        text for name, reason, text in cluster.events if (name, reason) == ("a", event_reasons.NOT_ADOPTED)
+    ]
     assert messages == [not_covered(cluster.pod("a"), "b-1")]
     assert "b-1" in messages[0]
     assert "n0" in messages[0]

@@ -5,7 +5,7 @@ from typing import Any, Final
 from booking.reclaimer.evictions.api_calls import Calls
 from booking.reclaimer.evictions.comeback_cache import SELECTED, ComebackCache
 from booking.reclaimer.evictions.comebacks import Comebacks
-from cluster import names
+from cluster import event_reasons, names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Refusal, Request, refused
@@ -14,7 +14,7 @@ from cluster.kube.resources import POD_TEMPLATES, PODS, PodTemplate
 from cluster.objects.pods import Pod
 from tests.booking.reclaimer.evictions.comebacks import NAMESPACE, FakeRecorder, gpu_pod
 
-MARKED: Final = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}
+MARKED: Final = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": event_reasons.BOOKING_ENDED}
 READY: Final = {"type": "Ready", "status": "True"}
 NAME_OF_TEMPLATE: Final = f"{names.COMEBACK_PREFIX}v"
 DUE_AT: Final = "2026-03-02T08:00:00Z"

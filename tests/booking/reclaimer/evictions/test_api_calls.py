@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from booking.reclaimer.evictions.api_calls import DEFAULT_GRACE, SHORTEST_GRACE, Calls, grace
-from cluster import names
+from cluster import event_reasons, names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import Conflict, NotFound
@@ -185,7 +185,7 @@ def test_our_condition_replaces_the_previous_one_and_keeps_the_others(*, status:
     assert ours == {
         "type": names.DISRUPTION_TARGET,
         "status": word,
-        "reason": names.REJECTED_BY_KUBELET,
+        "reason": event_reasons.REJECTED_BY_KUBELET,
         "message": "No.",
         "lastTransitionTime": "2026-03-02T09:00:00Z",
     }

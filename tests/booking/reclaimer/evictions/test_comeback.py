@@ -18,13 +18,13 @@ from booking.reclaimer.evictions.comeback import (
     reason_in,
     victim_of,
 )
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.resources import PodTemplate
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod, is_terminating
 from tests.fakes.objects import a_pod
 
-DISRUPTED = [{"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}]
+DISRUPTED = [{"type": names.DISRUPTION_TARGET, "status": "True", "reason": event_reasons.BOOKING_ENDED}]
 
 
 def victim(
@@ -124,7 +124,8 @@ def test_law_l4_the_next_step_follows_from_the_objects(comeback: Comeback, step:
 
 
 @pytest.mark.parametrize(
-    "reason", [names.EVICTED_FOR_BOOKING, names.BOOKING_ENDED, names.REJECTED_BY_KUBELET]
+    "reason",
+    [event_reasons.EVICTED_FOR_BOOKING, event_reasons.BOOKING_ENDED, event_reasons.REJECTED_BY_KUBELET],
 )
 @pytest.mark.parametrize(
     ("kind", "status", "is_marked"),
@@ -232,16 +233,16 @@ def test_a_victim_has_ended_when_nothing_of_it_can_run(pod: dict[str, Any], *, e
     ("conditions", "reason"),
     [
         ([], "evicted"),
-        ([{"type": names.DISRUPTION_TARGET, "reason": names.EVICTED_FOR_BOOKING}], "evicted"),
-        ([{"type": names.DISRUPTION_TARGET, "reason": names.BOOKING_ENDED}], "ended"),
-        ([{"type": names.DISRUPTION_TARGET, "reason": names.REJECTED_BY_KUBELET}], "refused"),
+        ([{"type": names.DISRUPTION_TARGET, "reason": event_reasons.EVICTED_FOR_BOOKING}], "evicted"),
+        ([{"type": names.DISRUPTION_TARGET, "reason": event_reasons.BOOKING_ENDED}], "ended"),
+        ([{"type": names.DISRUPTION_TARGET, "reason": event_reasons.REJECTED_BY_KUBELET}], "refused"),
         ([{"type": names.DISRUPTION_TARGET, "reason": "EvictionByEvictionAPI"}], "evicted"),
         ([{"type": names.DISRUPTION_TARGET}], "evicted"),
-        ([{"type": "Ready", "reason": names.BOOKING_ENDED}], "evicted"),
+        ([{"type": "Ready", "reason": event_reasons.BOOKING_ENDED}], "evicted"),
         (
             [
                 {"type": "Ready", "reason": "ContainersNotReady"},
-                {"type": names.DISRUPTION_TARGET, "reason": names.BOOKING_ENDED},
+                {"type": names.DISRUPTION_TARGET, "reason": event_reasons.BOOKING_ENDED},
             ],
             "ended",
         ),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.resources import LIMIT_RANGES, POD_TEMPLATES, PODS
 from cluster.objects.pods import Pod, asks_for_gpus
 from tests.booking.reclaimer.evictions.comeback_rounds import (
@@ -69,7 +69,7 @@ def test_another_pod_that_has_taken_the_name_stays_and_is_reported(round_: Round
     assert round_.recorder.events == [
         (
             "p",
-            names.COMEBACK_DROPPED,
+            event_reasons.COMEBACK_DROPPED,
             "A pod that was taken away does not come back: team/p has taken its name.",
         )
     ]
@@ -108,7 +108,7 @@ def test_law_l4_a_user_who_makes_another_pod_while_ours_is_refused_has_the_last_
     round_.clock.advance(1)
     round_.kube.fail("POST", error(code))
     assert round_.reconcile() == [GET_TEMPLATE, READ_POD, FORGET]
-    assert round_.recorder.reasons[-1] == names.COMEBACK_DROPPED
+    assert round_.recorder.reasons[-1] == event_reasons.COMEBACK_DROPPED
     round_.kube.calm()
     round_.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
     round_.clock.advance(60)
@@ -164,15 +164,15 @@ def test_law_l4_a_template_marked_long_ago_is_still_read_before_its_pod_is_creat
 @pytest.mark.parametrize(
     ("annotations", "event"),
     [
-        ({}, (names.CAME_BACK, "This pod came back without a GPU. A booked pod needs the GPU.")),
-        ({names.COMEBACK_MESSAGE: ""}, (names.CAME_BACK, "This pod came back without a GPU.")),
+        ({}, (event_reasons.CAME_BACK, "This pod came back without a GPU. A booked pod needs the GPU.")),
+        ({names.COMEBACK_MESSAGE: ""}, (event_reasons.CAME_BACK, "This pod came back without a GPU.")),
         (
             {names.COMEBACK_HOW: "as-it-was"},
-            (names.REQUEUED, "This pod came back and waits for a GPU. A booked pod needs the GPU."),
+            (event_reasons.REQUEUED, "This pod came back and waits for a GPU. A booked pod needs the GPU."),
         ),
         (
             {names.COMEBACK_HOW: "as-it-was", names.COMEBACK_MESSAGE: ""},
-            (names.REQUEUED, "This pod came back and waits for a GPU."),
+            (event_reasons.REQUEUED, "This pod came back and waits for a GPU."),
         ),
         (
             {
@@ -180,11 +180,11 @@ def test_law_l4_a_template_marked_long_ago_is_still_read_before_its_pod_is_creat
                 names.COMEBACK_REASON: "refused",
                 names.COMEBACK_MESSAGE: "No GPU.",
             },
-            (names.REJECTED_BY_KUBELET, "This pod came back and waits for a node. Before: No GPU."),
+            (event_reasons.REJECTED_BY_KUBELET, "This pod came back and waits for a node. Before: No GPU."),
         ),
         (
             {names.COMEBACK_REASON: "refused", names.COMEBACK_MESSAGE: "No GPU."},
-            (names.CAME_BACK, "This pod came back without a GPU. No GPU."),
+            (event_reasons.CAME_BACK, "This pod came back without a GPU. No GPU."),
         ),
     ],
     ids=[
@@ -213,7 +213,7 @@ def test_the_event_tells_what_the_pod_asks_for_that_came_back_and_not_what_was_s
     round_.sync()
     round_.reconcile()
     ((_, reason, message),) = round_.recorder.events
-    assert reason == names.REQUEUED
+    assert reason == event_reasons.REQUEUED
     assert message.startswith("This pod came back and waits for 2 nvidia.com/gpu: it was created without")
 
 

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from booking.reclaimer.evictions.comebacks import ADVANCED_FOR, NEED_NOT_GO, REPORTED_AFTER
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import ApiError, Malformed, Refusal, Request, Unreachable, refused
 from cluster.kube.resources import PODS, WHOLE_PODS
 from tests.booking.reclaimer.evictions.comeback_rounds import (
@@ -143,7 +143,7 @@ def test_a_withdrawal_clears_our_condition_and_keeps_the_conditions_of_others(ro
     assert conditions[1] == {
         "type": names.DISRUPTION_TARGET,
         "status": "False",
-        "reason": names.BOOKING_ENDED,
+        "reason": event_reasons.BOOKING_ENDED,
         "message": NEED_NOT_GO,
         "lastTransitionTime": "2026-03-02T09:00:00Z",
     }
@@ -209,7 +209,9 @@ class Step:
 
 
 OVERLOADED: Final = refused(Request("POST", "pods"), Refusal(429, message="not today", is_status=False))
-REPORTED: Final = [(names.COMEBACK_REFUSED, "The pod cannot come back yet, and is tried again: not today")]
+REPORTED: Final = [
+    (event_reasons.COMEBACK_REFUSED, "The pod cannot come back yet, and is tried again: not today")
+]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +247,7 @@ def test_a_refused_creation_is_retried_after_a_pause_and_its_owner_reads_why(
     assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE, FORGET, PATCH_POD]
     assert round_.recorder.events[-1] == (
         "p",
-        names.CAME_BACK,
+        event_reasons.CAME_BACK,
         "This pod came back without a GPU. A booked pod needs the GPU.",
     )
 

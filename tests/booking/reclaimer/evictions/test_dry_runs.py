@@ -8,7 +8,7 @@ import pytest
 
 from booking.reclaimer.evictions.dry_runs import MOST_AHEAD
 from booking.reclaimer.evictor import DECIDED_WITHIN, DryRunError, NoComebackError
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import NotFound, Request, Unreachable
 from cluster.kube.resources import LIMIT_RANGES, PODS, WHOLE_PODS
 from cluster.objects.pods import is_terminating
@@ -163,7 +163,7 @@ def test_a_pod_without_a_gpu_is_given_none_by_a_limit_range(gpu: str) -> None:
         for kind in ("limits", "requests"):
             given = {k: v for k, v in container["resources"][kind].items() if names.is_gpu_resource(k)}
             assert given == dict.fromkeys({gpu, names.GPU_RESOURCE}, "0")
-    assert world.recorder.reasons[-1] == names.CAME_BACK
+    assert world.recorder.reasons[-1] == event_reasons.CAME_BACK
 
 
 def test_a_limit_range_without_gpus_changes_nothing_about_them() -> None:
@@ -185,7 +185,7 @@ def test_a_pod_that_spreads_by_label_keys_comes_back() -> None:
     pod = world.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE)
     assert pod.metadata.annotation(names.RECREATED_FROM) == world.victim.metadata.uid
     assert pod.spec["topologySpreadConstraints"] == [spread]
-    assert names.COMEBACK_REFUSED not in world.recorder.reasons
+    assert event_reasons.COMEBACK_REFUSED not in world.recorder.reasons
 
 
 @pytest.mark.parametrize("code", [400, 403, 404, 410, 413, 422])
@@ -201,7 +201,7 @@ def test_a_pod_whose_replacement_is_refused_is_spared_once_where_others_can_go(c
     pod = world.pod()
     assert pod is not None
     assert is_terminating(pod)
-    assert world.recorder.reasons == [names.COMEBACK_REFUSED, names.EVICTED_FOR_BOOKING]
+    assert world.recorder.reasons == [event_reasons.COMEBACK_REFUSED, event_reasons.EVICTED_FOR_BOOKING]
 
 
 @pytest.mark.parametrize("code", [409, 429, 500])

@@ -3,7 +3,7 @@
 import pytest
 
 from booking.reclaimer.evictor import Back
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.resources import PODS, WHOLE_PODS
 from cluster.objects.pods import has_condition
 from tests.booking.reclaimer.evictions.comebacks import NAMESPACE, World
@@ -81,7 +81,7 @@ def test_only_our_own_condition_is_cleared_on_a_pod_without_our_finalizer(*, our
     chain = Chain()
     chain.add_node()
     pod = a_pod("owned").of("bob").asks(1).on("n0", {"main": ("GPU-n0-0",)})
-    reason = names.BOOKING_ENDED if ours else "TerminationByKubelet"
+    reason = event_reasons.BOOKING_ENDED if ours else "TerminationByKubelet"
     condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": reason}
     status = {"phase": "Running", "conditions": [condition]}
     chain.create(pod, {"metadata": {"ownerReferences": [OWNER]}, "status": status})

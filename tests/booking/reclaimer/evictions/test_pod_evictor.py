@@ -2,7 +2,7 @@ import pytest
 
 from booking.reclaimer.evictions.dry_runs import DRY_RUN_ATTEMPTS
 from booking.reclaimer.evictor import DryRunError, ProtectedError, TooLateError
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import Forbidden, Refusal, Request, ServerError, Unreachable
 from cluster.kube.resources import DISRUPTION_BUDGETS, POD_TEMPLATES, PODS, WHOLE_PODS, PodTemplate
 from cluster.objects.pods import Pod, asks_for_gpus, has_condition, is_terminating
@@ -36,8 +36,8 @@ def test_law_l4_a_bare_pod_comes_back_without_a_gpu(reason: str) -> None:
     assert pod.metadata.annotation(names.USER) == "bob"
     assert pod.metadata.annotation(names.COMEBACK_MESSAGE) == world.why.message
     assert pod.metadata.annotation(names.ASSIGNED) is None
-    cause = names.BOOKING_ENDED if reason == "ended" else names.EVICTED_FOR_BOOKING
-    assert world.recorder.reasons == [cause, names.CAME_BACK]
+    cause = event_reasons.BOOKING_ENDED if reason == "ended" else event_reasons.EVICTED_FOR_BOOKING
+    assert world.recorder.reasons == [cause, event_reasons.CAME_BACK]
 
 
 def test_an_eviction_and_its_comeback_take_eleven_calls() -> None:
@@ -77,7 +77,7 @@ def test_an_ended_pod_has_a_condition_with_the_reason_beside_its_others() -> Non
     pod = world.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE)
     ready, disrupted = pod.status["conditions"]
     assert ready["type"] == "Ready"
-    assert (disrupted["type"], disrupted["reason"]) == ("DisruptionTarget", names.BOOKING_ENDED)
+    assert (disrupted["type"], disrupted["reason"]) == ("DisruptionTarget", event_reasons.BOOKING_ENDED)
     assert disrupted["message"] == world.why.message
     assert pod.metadata.deletion_timestamp
 
@@ -201,12 +201,14 @@ def test_a_pod_that_cannot_come_back_still_leaves_and_its_comeback_is_reported_a
     world = World()
     world.kube.fail("POST", refused("a policy forbids it"))
     world.round()
-    assert world.recorder.reasons[0] == names.COMEBACK_REFUSED
+    assert world.recorder.reasons[0] == event_reasons.COMEBACK_REFUSED
     for _ in range(4):
         world.kube.fail("POST", refused("the policy still forbids it"))
     world.play()
     came_back(world)
-    messages = [message for _, reason, message in world.recorder.events if reason == names.COMEBACK_REFUSED]
+    messages = [
+        message for _, reason, message in world.recorder.events if reason == event_reasons.COMEBACK_REFUSED
+    ]
     assert messages == [
         "This pod must leave, and as it is now it could not come back: a policy forbids it",
         "The pod cannot come back yet, and is tried again: the policy still forbids it",
@@ -218,7 +220,7 @@ def test_a_quota_that_the_leaving_pod_itself_fills_is_not_reported() -> None:
     world.kube.fail("POST", refused("exceeded quota: pods, requested: pods=1, used: pods=5, limited: pods=5"))
     world.play()
     came_back(world)
-    assert names.COMEBACK_REFUSED not in world.recorder.reasons
+    assert event_reasons.COMEBACK_REFUSED not in world.recorder.reasons
 
 
 def test_a_template_that_only_looks_like_ours_is_left_alone() -> None:
@@ -299,7 +301,7 @@ def test_another_users_pod_of_the_same_name_stays_and_is_reported() -> None:
     world.play()
     assert world.pod() == theirs
     assert world.templates == 0
-    assert names.COMEBACK_DROPPED in world.recorder.reasons
+    assert event_reasons.COMEBACK_DROPPED in world.recorder.reasons
 
 
 @pytest.mark.parametrize("where", [{"name": "q"}, {"namespace": "else"}], ids=["name", "namespace"])

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from booking.reclaimer.evictor import TooLateError
-from cluster import names
+from cluster import event_reasons, names
 from cluster.objects.jobs import Job
 from cluster.objects.pods import asks_for_gpus
 from tests.booking.reclaimer.evictions.comebacks import NAMESPACE, World
@@ -44,7 +44,7 @@ def test_it_comes_back_with_its_request_and_is_not_the_jobs_any_more() -> None:
     assert came_back(world)
     after = f"{world.why.message} The Job train does not count it any more."
     message = f"This pod came back and waits for a GPU. {after}"
-    assert world.recorder.events[-1] == ("p", names.REQUEUED, message)
+    assert world.recorder.events[-1] == ("p", event_reasons.REQUEUED, message)
 
 
 def test_a_pod_whose_job_replaces_it_or_is_not_known_does_not_come_back() -> None:

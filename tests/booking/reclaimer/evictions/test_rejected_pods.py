@@ -3,7 +3,7 @@
 import pytest
 
 from booking.reclaimer.evictions.backoffs import REPEATED_AFTER
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import Forbidden, Refusal, Request, ServerError, Unreachable, refused
 from cluster.kube.resources import PODS, WHOLE_PODS
 from cluster.objects.pods import Pod, asks_for_gpus, first_created
@@ -54,13 +54,13 @@ def test_law_l4_a_rejected_pod_comes_back_with_its_gpus_owner_and_place_in_the_q
 def test_the_owner_gets_two_events_in_the_kubelets_words() -> None:
     world = World("refused")
     world.play()
-    first, second = events(world, names.REJECTED_BY_KUBELET)
+    first, second = events(world, event_reasons.REJECTED_BY_KUBELET)
     assert WORDS in first
     assert "It comes back with its place in the order, in 1 s." in first
     assert second.startswith(
         "This pod came back and waits for a node. Before: The kubelet of node n0 rejected"
     )
-    assert world.recorder.reasons == [names.REJECTED_BY_KUBELET] * 2
+    assert world.recorder.reasons == [event_reasons.REJECTED_BY_KUBELET] * 2
 
 
 def test_a_rejected_pod_waits_longer_after_each_rejection() -> None:
@@ -137,7 +137,7 @@ def test_a_pod_that_may_run_only_once_and_has_started_stays_and_is_reported_once
     now = world.pod()
     assert now is not None
     assert now.metadata.annotation(names.RECREATED_FROM) is None
-    assert world.recorder.reasons == [names.COMEBACK_DROPPED]
+    assert world.recorder.reasons == [event_reasons.COMEBACK_DROPPED]
 
 
 @pytest.mark.parametrize("code", [403, 429])
@@ -150,7 +150,7 @@ def test_a_pod_whose_comeback_the_api_server_refuses_stays_and_the_reason_is_rep
         world.clock.advance(60)
         reconcile(world)
     assert world.pod() == world.victim
-    assert events(world, names.COMEBACK_REFUSED) == [
+    assert events(world, event_reasons.COMEBACK_REFUSED) == [
         "This pod cannot come back yet, and it is tried again: a policy forbids it"
     ]
     world.play()
@@ -177,7 +177,7 @@ def test_a_broken_webhook_keeps_the_pod_indefinitely_and_is_reported_again_after
         world.clock.advance(REPEATED_AFTER / 20)
         reconcile(world)
     assert world.pod() == world.victim
-    assert len(events(world, names.COMEBACK_REFUSED)) == 2
+    assert len(events(world, event_reasons.COMEBACK_REFUSED)) == 2
     world.play()
     came_back(world)
 
@@ -226,7 +226,7 @@ def test_the_condition_on_a_deleted_pod_names_the_kubelets_rejection() -> None:
         world.round()
     pod = world.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE)
     reasons = [(one["type"], one["reason"]) for one in pod.status["conditions"]]
-    assert reasons == [(names.DISRUPTION_TARGET, names.REJECTED_BY_KUBELET)]
+    assert reasons == [(names.DISRUPTION_TARGET, event_reasons.REJECTED_BY_KUBELET)]
 
 
 def test_a_rejected_pod_is_cached_until_it_is_removed() -> None:

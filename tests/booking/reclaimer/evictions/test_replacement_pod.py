@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from booking.reclaimer.evictions.manifest import TOKEN_PATH
 from booking.reclaimer.evictions.replacement_pod import replacement_pod
 from booking.reclaimer.evictor import Back
-from cluster import names
+from cluster import dialect_names, names
 from cluster.kube.resources import WholePod
 from cluster.objects.replaced_fields import Replaced, encode_replaced
 
@@ -250,22 +250,22 @@ def test_a_grant_of_maia_is_kept_by_a_pod_that_comes_back_as_it_was(
 
 
 def test_a_pod_asks_for_a_share_again_only_where_it_comes_back_as_it_was() -> None:
-    keys = {names.KAI_FRACTION: "0.5", names.KAI_DEVICES: "2"}
+    keys = {dialect_names.KAI_FRACTION: "0.5", dialect_names.KAI_DEVICES: "2"}
     slots = {"limits": dict.fromkeys(SHARES, "1"), "requests": dict.fromkeys(SHARES, "1")}
     pod = whole({"containers": [{"name": "main", "resources": slots}]}, annotations=keys)
     after = replacement_pod(pod, back="as-it-was", reason="evicted")
     assert keys.items() <= after["metadata"]["annotations"].items()
     assert after["spec"]["containers"][0]["resources"] == slots
     after = replacement_pod(pod, back="without-gpu", reason="evicted")
-    assert names.KAI_FRACTION not in after["metadata"]["annotations"]
+    assert dialect_names.KAI_FRACTION not in after["metadata"]["annotations"]
     assert after["spec"]["containers"][0]["resources"] == {"limits": {}, "requests": {}}
 
 
 @pytest.mark.parametrize("back", ["as-it-was", "without-gpu"])
 def test_what_gpushares_tools_read_of_the_old_gpu_is_not_on_the_replacement(back: Back) -> None:
-    pod = whole({}, annotations=dict.fromkeys(names.GPUSHARE_STATE, "1"))
+    pod = whole({}, annotations=dict.fromkeys(dialect_names.GPUSHARE_STATE, "1"))
     after = replacement_pod(pod, back=back, reason="evicted")["metadata"]["annotations"]
-    assert after.keys().isdisjoint(names.GPUSHARE_STATE)
+    assert after.keys().isdisjoint(dialect_names.GPUSHARE_STATE)
 
 
 def test_the_reason_why_a_pod_has_no_owner_is_kept() -> None:

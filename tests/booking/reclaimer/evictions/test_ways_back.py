@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import Refusal, Request, ServerError
 from cluster.kube.resources import POD_TEMPLATES, WHOLE_PODS
 from cluster.objects.pods import asks_for_gpus, has_condition
@@ -31,7 +31,7 @@ def test_a_pod_that_asked_to_wait_comes_back_as_it_was_and_counts_its_evictions(
     assert not {names.KUBELET_REJECTIONS, names.HOLD, names.WARNED, names.COMEBACK_HOW} & set(
         pod.metadata.annotations or ()
     )
-    assert world.recorder.reasons == [names.EVICTED_FOR_BOOKING, names.REQUEUED]
+    assert world.recorder.reasons == [event_reasons.EVICTED_FOR_BOOKING, event_reasons.REQUEUED]
 
 
 def test_a_pod_that_comes_back_without_a_gpu_loses_its_counts_of_evictions_and_rejections() -> None:
@@ -163,7 +163,7 @@ def test_an_overridden_budget_keeps_no_pod_and_the_condition_says_why(*, owned: 
     world.round()
     pod = world.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE)
     disrupted = [one["reason"] for one in pod.status["conditions"] if one["type"] == names.DISRUPTION_TARGET]
-    assert disrupted == [names.EVICTED_FOR_BOOKING]
+    assert disrupted == [event_reasons.EVICTED_FOR_BOOKING]
     world.kubelet_works = True
     world.play()
     if owned:
@@ -179,7 +179,9 @@ def test_a_refusal_is_reported_again_when_its_reason_changes_and_otherwise_rarel
         world.kube.fail("POST", refused("exceeded quota" if number < 30 else "a policy forbids it"))
         world.round()
         world.clock.advance(60)
-    messages = [message for _, reason, message in world.recorder.events if reason == names.COMEBACK_REFUSED]
+    messages = [
+        message for _, reason, message in world.recorder.events if reason == event_reasons.COMEBACK_REFUSED
+    ]
     quota, policy = (
         f"The pod cannot come back yet, and is tried again: {why}"
         for why in ("exceeded quota", "a policy forbids it")
@@ -197,7 +199,7 @@ def test_a_webhook_that_is_down_is_reported_as_well() -> None:
     world.round()
     assert world.recorder.events[-1] == (
         "p",
-        names.COMEBACK_REFUSED,
+        event_reasons.COMEBACK_REFUSED,
         "The pod cannot come back yet, and is tried again: failed calling webhook",
     )
     world.play()

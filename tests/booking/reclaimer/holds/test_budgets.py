@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from booking.eviction_settings import EvictionSettings
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import Refusal, Request, refused
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH
@@ -46,7 +46,7 @@ def test_after_the_limit_a_budget_is_overridden_and_the_override_is_recorded() -
     wait(cluster, 12)
     assert cluster.evicted() == ["b3"]
     assert overridden(cluster) == ["b3"]
-    assert cluster.reasons("b3").count(names.BUDGET_OVERRIDDEN) == 1
+    assert cluster.reasons("b3").count(event_reasons.BUDGET_OVERRIDDEN) == 1
     (sample, *_) = next(iter(cluster.metrics.budgets_overridden.collect())).samples
     assert sample.value == 1
 

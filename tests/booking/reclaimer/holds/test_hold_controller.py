@@ -6,7 +6,7 @@ from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.evictor import DECIDED_WITHIN, DryRunError, NoComebackError
 from booking.reclaimer.holds.hold_controller import BIND_DEADLINE, BOUND_WITHIN
 from booking.reclaimer.holds.unevictable import SPARED_FOR
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import Refusal, Request, Unreachable, refused
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold
@@ -25,7 +25,7 @@ def test_the_pod_that_loses_least_is_held_notified_and_evicted(cluster: FakeClus
     cluster.reconcile()
     assert cluster.evicted() == ["b3"]
     assert "default/a" in (cluster.annotation("b3", names.NOTICE) or "")
-    assert cluster.reasons("b3") == [names.EVICTION_NOTICE]
+    assert cluster.reasons("b3") == [event_reasons.EVICTION_NOTICE]
     assert cluster.evictor.wanted == {"uid-b3"}
 
 
@@ -71,7 +71,7 @@ def test_the_victim_gets_its_notice_before_it_is_evicted() -> None:
     assert cluster.evicted() == []
     cluster.after(1)
     assert cluster.evicted() == ["b3"]
-    assert cluster.reasons("b3") == [names.EVICTION_NOTICE]
+    assert cluster.reasons("b3") == [event_reasons.EVICTION_NOTICE]
 
 
 def test_a_free_device_of_a_hold_must_stay_free_for_the_bind_deadline(cluster: FakeCluster) -> None:
@@ -112,7 +112,7 @@ def test_a_pod_bound_to_a_free_device_of_a_hold_keeps_it_and_the_hold_is_dropped
     cluster.reconcile()
     assert cluster.held() is None
     assert cluster.evicted() == []
-    assert names.HOLD_DROPPED in cluster.reasons("a")
+    assert event_reasons.HOLD_DROPPED in cluster.reasons("a")
     cluster.reconcile()
     assert set(cluster.kept().victims) == {"uid-late", "uid-b3"}
 
@@ -149,7 +149,7 @@ def test_a_victim_with_a_notice_is_notified_when_it_may_stay() -> None:
     cluster.end_booking()
     cluster.reconcile(2)
     assert cluster.annotation("b3", names.NOTICE) is None
-    assert cluster.reasons("b3") == [names.EVICTION_NOTICE, names.EVICTION_WITHDRAWN]
+    assert cluster.reasons("b3") == [event_reasons.EVICTION_NOTICE, event_reasons.EVICTION_WITHDRAWN]
     assert cluster.evictor.withdrawn == ["uid-b3"]
     assert cluster.evictor.wanted == frozenset()
 
@@ -194,7 +194,7 @@ def test_a_protected_victim_stays_and_another_is_found(cluster: FakeCluster) -> 
     cluster.reconcile(4)
     assert cluster.evicted() == ["b2"]
     assert cluster.annotation("b3", names.NOTICE) is None
-    assert names.HOLD_DROPPED not in cluster.reasons("a")
+    assert event_reasons.HOLD_DROPPED not in cluster.reasons("a")
 
 
 def test_a_protected_victim_is_considered_again_after_a_while(cluster: FakeCluster) -> None:
@@ -220,7 +220,7 @@ def test_the_cheapest_of_protected_pods_is_notified_once_and_not_before_budgets_
         cluster.after(1)
     reported = [(pod, reason) for pod, reason, _ in cluster.events if reason.startswith("Eviction")]
     assert sorted(reported) == sorted(
-        [("a", names.EVICTIONS_BLOCKED)] + ([("b3", names.EVICTION_NOTICE)] if limit else [])
+        [("a", event_reasons.EVICTIONS_BLOCKED)] + ([("b3", event_reasons.EVICTION_NOTICE)] if limit else [])
     )
 
 
@@ -233,7 +233,7 @@ def test_a_pod_not_bound_in_time_loses_its_hold_and_the_node_is_barred(cluster: 
     cluster.after(0.5)
     assert cluster.held() is None
     assert cluster.annotation("a", names.BARRED) == "n0"
-    assert names.NODE_BARRED in cluster.reasons("a")
+    assert event_reasons.NODE_BARRED in cluster.reasons("a")
     cluster.after(5)
     assert cluster.held() is None
     assert cluster.evicted() == ["b3"]
@@ -324,7 +324,7 @@ def test_an_unresponsive_webhook_is_held_against_no_victim(cluster: FakeCluster)
     assert cluster.evicted() == []
     cluster.after(1)
     assert cluster.evicted() == ["b3"]
-    assert [name for name, reason, _ in cluster.events if reason == names.EVICTION_NOTICE] == ["b3"]
+    assert [name for name, reason, _ in cluster.events if reason == event_reasons.EVICTION_NOTICE] == ["b3"]
 
 
 def test_a_controller_that_no_longer_leads_evicts_no_pod(cluster: FakeCluster) -> None:

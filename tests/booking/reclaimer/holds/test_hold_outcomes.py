@@ -8,7 +8,7 @@ from booking.reclaimer.holds.hold_controller import (
     PAUSED_FOR,
     SEEN_WITHIN,
 )
-from cluster import names
+from cluster import event_reasons, names
 from cluster.fake.merging import merged
 from cluster.kube.resources import PODS
 from tests.booking.reclaimer.fake_cluster import FakeCluster
@@ -102,7 +102,7 @@ def test_an_event_reports_to_the_owner_the_schedulers_message_about_kept_gpus_th
     cluster.gone("b3")
     cluster.reconcile()
     cluster.after(BOUND_WITHIN)
-    (text,) = texts(cluster, names.NODE_BARRED)
+    (text,) = texts(cluster, event_reasons.NODE_BARRED)
     assert text == (
         "The GPUs kept for this pod on node n0 were free for 10 seconds, but it was not bound to them."
         f" Nothing is kept for it there for a while.{reported}"
@@ -113,10 +113,10 @@ def test_events_report_to_the_owner_once_which_gpus_are_kept_and_why_they_no_lon
     cluster: FakeCluster,
 ) -> None:
     cluster.reconcile(2)
-    assert cluster.reasons("a") == [names.GPUS_KEPT]
+    assert cluster.reasons("a") == [event_reasons.GPUS_KEPT]
     cluster.end_booking()
     cluster.reconcile(3)
-    assert texts(cluster, names.HOLD_DROPPED) == [
+    assert texts(cluster, event_reasons.HOLD_DROPPED) == [
         "GPUs are not kept for this pod any more: the pod is not covered by a running booking any more."
     ]
 

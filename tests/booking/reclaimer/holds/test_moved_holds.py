@@ -4,7 +4,7 @@ import pytest
 
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.holds.hold_controller import BIND_DEADLINE
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.resources import PODS
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 
@@ -28,7 +28,7 @@ def test_a_gpu_that_becomes_free_during_the_notice_spares_the_victim(cluster: Fa
     assert (cluster.kept().devices, cluster.kept().victims) == (("GPU-n0-0",), ())
     cluster.after(1)
     assert cluster.annotation("b3", names.NOTICE) is None
-    assert cluster.reasons("b3") == [names.EVICTION_NOTICE, names.EVICTION_WITHDRAWN]
+    assert cluster.reasons("b3") == [event_reasons.EVICTION_NOTICE, event_reasons.EVICTION_WITHDRAWN]
     cluster.bind("a", 0)
     cluster.after(400)
     assert cluster.evicted() == []
@@ -39,7 +39,7 @@ def test_a_hold_moves_once_and_is_kept_like_any_other(cluster: FakeCluster) -> N
     for _ in range(3):
         cluster.after(BIND_DEADLINE)
     assert hold_writes(cluster) == 2
-    assert cluster.reasons("a") == [names.GPUS_KEPT, names.GPUS_KEPT]
+    assert cluster.reasons("a") == [event_reasons.GPUS_KEPT, event_reasons.GPUS_KEPT]
     assert cluster.kept().devices == ("GPU-n0-0",)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from booking.reclaimer.holds.notices import WITHDRAWN, Notices, message
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import Conflict, NotFound, Refusal, Request, ServerError
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold
@@ -51,7 +51,7 @@ def test_a_notice_is_written_with_an_event_and_returned_on_the_pod(given: Given)
     after = given.notices.give(given.pod, FOR_ALICE)
     assert after == given.pod
     assert after.metadata.annotation(names.NOTICE) == FOR_ALICE
-    assert given.events == [("b", names.EVICTION_NOTICE, FOR_ALICE)]
+    assert given.events == [("b", event_reasons.EVICTION_NOTICE, FOR_ALICE)]
 
 
 @pytest.mark.parametrize("shown", [False, True], ids=["the watch lags behind", "the watch shows it"])
@@ -112,7 +112,7 @@ def test_a_withdrawal_is_written_and_announced_once_while_the_watch_lags_behind(
     assert given.notices.take_back(notified)
     assert not given.notices.take_back(notified)
     assert given.pod.metadata.annotation(names.NOTICE) is None
-    assert given.events[1:] == [("b", names.EVICTION_WITHDRAWN, WITHDRAWN)]
+    assert given.events[1:] == [("b", event_reasons.EVICTION_WITHDRAWN, WITHDRAWN)]
     given.cluster.clock.advance(1)
     assert given.notices.take_back(notified), "a second later its effect would be seen: it is sent again"
 
@@ -123,9 +123,9 @@ def test_after_a_withdrawal_the_same_notice_is_given_again(given: Given) -> None
     given.notices.give(before, FOR_ALICE)
     assert given.pod.metadata.annotation(names.NOTICE) == FOR_ALICE
     assert [reason for _, reason, _ in given.events] == [
-        names.EVICTION_NOTICE,
-        names.EVICTION_WITHDRAWN,
-        names.EVICTION_NOTICE,
+        event_reasons.EVICTION_NOTICE,
+        event_reasons.EVICTION_WITHDRAWN,
+        event_reasons.EVICTION_NOTICE,
     ]
 
 

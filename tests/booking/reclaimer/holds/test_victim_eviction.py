@@ -6,7 +6,7 @@ import pytest
 
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.evictor import DECIDED_WITHIN
-from cluster import names
+from cluster import event_reasons, names
 from cluster.kube.errors import Refusal, Request, Unreachable, refused
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 
@@ -39,7 +39,7 @@ def test_a_victim_is_evicted_in_the_same_pass_as_the_hold_if_the_watch_is_quick(
     cluster.reclaimer.reconcile()
     assert cluster.evicted() == ["b3"]
     assert "default/a" in (cluster.annotation("b3", names.NOTICE) or "")
-    assert cluster.reasons("b3") == [names.EVICTION_NOTICE]
+    assert cluster.reasons("b3") == [event_reasons.EVICTION_NOTICE]
 
 
 def test_no_pod_is_evicted_until_the_watch_shows_the_hold_and_then_at_once() -> None:
@@ -193,7 +193,7 @@ def test_a_restarted_process_keeps_a_given_notice() -> None:
     assert cluster.evicted() == []
     cluster.after(1)
     assert cluster.evicted() == ["b3"]
-    assert cluster.reasons("b3") == [names.EVICTION_NOTICE]
+    assert cluster.reasons("b3") == [event_reasons.EVICTION_NOTICE]
 
 
 def test_a_victim_notified_late_has_its_whole_time_from_then_on() -> None:
@@ -292,7 +292,9 @@ def test_a_victim_is_notified_only_if_its_eviction_would_be_accepted() -> None:
     assert cluster.kept().victims == ("uid-b2",)
     assert cluster.reasons("b3") == []
     assert any(
-        "it is migrated" in message for _, reason, message in cluster.events if reason == names.HOLD_DROPPED
+        "it is migrated" in message
+        for _, reason, message in cluster.events
+        if reason == event_reasons.HOLD_DROPPED
     )
 
 
@@ -306,7 +308,7 @@ def test_a_notice_that_a_refusal_ends_is_withdrawn_with_the_reason() -> None:
     (text,) = [
         message
         for pod, reason, message in cluster.events
-        if (pod, reason) == ("b3", names.EVICTION_WITHDRAWN)
+        if (pod, reason) == ("b3", event_reasons.EVICTION_WITHDRAWN)
     ]
     assert "it is migrated" in text
 
@@ -325,7 +327,9 @@ def test_a_policy_that_refuses_the_notice_refuses_the_eviction() -> None:
         deny()
         cluster.after(1)
         cluster.kube.calm()
-    assert "it is migrated" in next(text for _, why, text in cluster.events if why == names.HOLD_DROPPED)
+    assert "it is migrated" in next(
+        text for _, why, text in cluster.events if why == event_reasons.HOLD_DROPPED
+    )
     cluster.reconcile()
     assert cluster.kept().victims == ("uid-b2",)
 

@@ -25,11 +25,15 @@ NOW = DAY
 
 
 def a_case(
-    shares: Shares, account: Account, tenant: Tenant = ALICE, gpus: int = 1, **settings: object
+    shares: Shares,
+    account: Account,
+    tenant: Tenant = ALICE,
+    *,
+    gpus: int = 1,
+    settings: ShareSettings | None = None,
 ) -> Case:
-    chosen = ShareSettings(**settings)  # type: ignore[arg-type]
     books = Books(at=NOW, accounts=dict.fromkeys(shares.tree.path(tenant), account))
-    return Case(Unit(uid="u", tenant=tenant, gpus=gpus), shares, books, chosen)
+    return Case(Unit(uid="u", tenant=tenant, gpus=gpus), shares, books, settings or ShareSettings())
 
 
 def starved(**facts: int) -> Account:
@@ -45,7 +49,9 @@ def test_within_the_shares_of_both_it_is_a_question_of_what_was_withheld() -> No
     case = a_case(FOUR, starved(withheld=HOUR))
     assert case.judge({BOB: 1}, 3 * HOUR) == Verdict(0, "worth", HOUR // 2)
     assert case.judge({BOB: 1}, 2 * HOUR) == Verdict(1)
-    assert a_case(FOUR, starved(), worth=Fraction(0)).judge({BOB: 1}, 99 * HOUR) == Verdict(1)
+    assert a_case(FOUR, starved(), settings=ShareSettings(worth=Fraction(0))).judge(
+        {BOB: 1}, 99 * HOUR
+    ) == Verdict(1)
 
 
 def test_what_victims_work_while_somebody_waits_does_not_put_off_the_day() -> None:
@@ -62,7 +68,7 @@ def test_nobody_loses_a_share_for_one_that_is_not_behind() -> None:
     assert case.judge({BOB: 3}, 0) == Verdict(0, "victims-share")
     owed = a_case(FOUR, starved(withheld=DAY, lag=5 * HOUR), gpus=2)
     assert owed.judge({BOB: 3}, 0) == Verdict(2)
-    assert a_case(FOUR, starved(lag=5 * HOUR), turn=None).judge({BOB: 3}, 0).kind == 0
+    assert a_case(FOUR, starved(lag=5 * HOUR), settings=ShareSettings(turn=None)).judge({BOB: 3}, 0).kind == 0
 
 
 def test_a_pod_larger_than_the_share_is_due_when_its_turn_is_paid_for() -> None:
@@ -79,7 +85,9 @@ def test_a_turn_destroys_at_most_half_of_what_it_gives() -> None:
     account = starved(lag=17 * HOUR)
     assert a_case(FOUR, account, gpus=4).judge({BOB: 4}, 8 * HOUR) == Verdict(2)
     assert a_case(FOUR, account, gpus=4).judge({BOB: 4}, 8 * HOUR + 1) == Verdict(0, "turn-loss")
-    assert a_case(FOUR, account, gpus=4, turn_loss=None).judge({BOB: 4}, DAY).kind == 2
+    assert (
+        a_case(FOUR, account, gpus=4, settings=ShareSettings(turn_loss=None)).judge({BOB: 4}, DAY).kind == 2
+    )
 
 
 def test_first_a_minute_passes() -> None:

@@ -1,6 +1,7 @@
 """The two-level heap: users by what they hold, a user's pods by priority and age."""
 
 from fractions import Fraction
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,7 +115,7 @@ UNITS = st.lists(
 
 @given(drawn=UNITS, random=st.randoms(use_true_random=False))
 def test_the_order_in_which_pods_became_known_does_not_matter(
-    drawn: list[tuple[Tenant, int, int, int]], random: object
+    drawn: list[tuple[Tenant, int, int, int]], random: Random
 ) -> None:
     """An index kept by event answers as one built at once, after pods have come and gone."""
     units = [
@@ -123,7 +124,7 @@ def test_the_order_in_which_pods_became_known_does_not_matter(
     ]
     expected = started(units, Machines(2, 8))
     shuffled = list(units)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
     line = Line(pod(f"gone{n}", BOB, created=n) for n in range(3))
     for unit in shuffled:
         line.add(unit)

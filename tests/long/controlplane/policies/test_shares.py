@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from cluster import names
+from cluster import dialect_names, names
 from tests.long.controlplane.policies.meddling import BETWEEN, meddled
 from tests.long.controlplane.policies.policed import Json, People, a_pod, is_denied, pods
 
@@ -14,7 +14,7 @@ SHARES: Final = [
     {"limits": {names.SHARED_RESOURCE: "1", names.GPU_MEMORY: "8192"}},
     {"limits": {names.GPU_MEMORY: "8192"}},
     {"limits": {names.ALIYUN_MEMORY: "3"}},
-    {names.KAI_FRACTION: "0.5"},
+    {dialect_names.KAI_FRACTION: "0.5"},
 ]
 """Resources, or annotations, by which a pod requests a share."""
 
