@@ -41,6 +41,8 @@ class BookingSpec(Partial, frozen=True):
     """The nodes on which the plan has its devices. The plan may change."""
     resource: str = names.GPU_RESOURCE
     """The resource under which the nodes offer the model: another one for MIG devices."""
+    memory: int | None = None
+    """MiB of each of its devices: the booking is for shares; None if it is for whole devices."""
     store_id: str = ""
     """The id of the database that it comes from (law L9)."""
 
