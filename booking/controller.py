@@ -40,7 +40,14 @@ from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.reclaimer import Guards, Reclaimer
 from booking.settings import ControllerSettings
 from cluster import event_reasons, names
-from cluster.cache import SCHEDULING, ClusterCache, Informers, read_bookings
+from cluster.cache import (
+    CLAIM_KINDS,
+    SCHEDULING,
+    ClusterCache,
+    Informers,
+    read_bookings,
+    with_expressions,
+)
 from cluster.decide.ledger import SOURCES
 from cluster.decide.queueing import by_priority_and_age
 from cluster.kube.backoff import Random, unpredictable
@@ -52,7 +59,15 @@ from cluster.kube.interface import Kube, Selection
 from cluster.kube.leader_election import LeaderElector
 from cluster.kube.official_client import configured
 from cluster.kube.reflector import Reflector
-from cluster.kube.resources import JOBS, LIMIT_RANGES, NAMESPACES, NOTEBOOKS, Resource
+from cluster.kube.resources import (
+    CLAIM_TEMPLATES,
+    JOBS,
+    LIMIT_RANGES,
+    NAMESPACES,
+    NOTEBOOKS,
+    TAINT_RULES,
+    Resource,
+)
 from cluster.objects.limit_ranges import gpu_defaults
 from cluster.objects.pods import Pod
 from cluster.process import logs
@@ -66,6 +81,10 @@ from cluster.process.settings import SettingsError, load
 
 FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES, JOBS, *SCHEDULING)
 """Kinds that it caches besides those that every part does; the chart's role allows to list and watch them."""
+
+
+FOLLOWED_FOR_CLAIMS: Final[tuple[Resource[Any], ...]] = (*CLAIM_KINDS, CLAIM_TEMPLATES, TAINT_RULES)
+"""What it caches besides where claims can be booked."""
 
 
 def main() -> int:
@@ -90,10 +109,11 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     kube = KubeClient(configured(settings, clock, os.environ), clock, user_agent=names.CONTROLLER)
     process.closing("connections", kube.close)
     registry = registry or new_registry()
-    cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES)
+    claims = with_expressions(settings.dra_driver) if settings.book_claims else None
+    cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES, claims=claims)
     cache.keep_scheduling_objects()
-    kubelets = settings.without_agent != "none"
-    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED, kubelets=kubelets)
+    kubelets, kinds = settings.without_agent != "none", followed(settings)
+    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=kinds, kubelets=kubelets)
     wrong_clock = clock_skew_reason(kube.skew)
     base = Base(
         settings=settings,
@@ -119,6 +139,11 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     probes = Probes(registry, healthy=healthy, ready=ready)
     process.closing("probes", serve(probes, settings.probe_host, settings.probe_port).close)
     return process
+
+
+def followed(settings: ControllerSettings) -> tuple[Resource[Any], ...]:
+    """The kinds that are cached besides those that every part does."""
+    return (*FOLLOWED, *FOLLOWED_FOR_CLAIMS) if settings.book_claims else FOLLOWED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,6 +322,7 @@ def _terms(settings: ControllerSettings) -> EvictionSettings:
     return EvictionSettings(
         namespace=settings.namespace,
         maia=settings.maia,
+        dra_driver=settings.dra_driver,
         queue_gate=settings.queue_gate,
         notice_seconds=settings.notice_seconds,
         longest_notice_seconds=settings.longest_notice_seconds,

@@ -22,6 +22,8 @@ class EvictionSettings:
     maia: bool = False
     """Whether MAIA's ``terminate-at`` on a pod guarantees its GPUs."""
 
+    dra_driver: str = names.DRA_DRIVER
+    """Name of the driver of claims."""
     queue_gate: bool = False
     """Whether pods without a booking for which no GPU is free wait behind our scheduling gate."""
     notice_seconds: float = 0

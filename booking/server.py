@@ -49,7 +49,7 @@ from booking.web.rate_limits import RateLimits
 from booking.web.request_guard import RequestGuard
 from booking.web.roles import Roles
 from cluster import names
-from cluster.cache import ClusterCache, Informers
+from cluster.cache import CLAIM_KINDS, ClusterCache, Informers, with_expressions
 from cluster.decide.ledger import SOURCES
 from cluster.kube.access_review import AccessReviews
 from cluster.kube.client import KubeClient
@@ -81,6 +81,10 @@ LONGEST_BODY: Final = 2**24
 
 FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES, JOBS)
 """Kinds that it caches besides those that every part does; the chart's role allows to list and watch them."""
+
+
+FOLLOWED_FOR_CLAIMS: Final[tuple[Resource[Any], ...]] = CLAIM_KINDS
+"""What it caches besides where claims can be booked."""
 
 
 def main() -> int:
@@ -169,9 +173,11 @@ def _backends(
     asking = KubeClient(api_server, clock, user_agent=names.BOOKING_SERVER, timeouts=INTERACTIVE_TIMEOUTS)
     process.closing("asking connections", asking.close)
     metrics = ServerMetrics(registry)
-    cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES)
+    claims = with_expressions(settings.dra_driver) if settings.book_claims else None
+    cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES, claims=claims)
     kubelets = settings.without_agent != "none"
-    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=FOLLOWED, kubelets=kubelets)
+    kinds = (*FOLLOWED, *(FOLLOWED_FOR_CLAIMS if settings.book_claims else ()))
+    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=kinds, kubelets=kubelets)
     terms = terms_of(settings)
     nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason, policy=policy.current)
     lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())

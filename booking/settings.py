@@ -98,6 +98,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Which nodes have no node agent, so that the controller counts their GPUs and their kubelets' Leases say
     that they live: none, those labelled `gpu-booking.io/without-agent=true`, or all. Extender, controller and
     booking server need the same."""
+    book_claims: bool = False
+    """Whether GPUs that claims give (DRA) can be booked, and pods leave for claims: from Kubernetes 1.37 on.
+    Extender, controller, booking server and node agents need the same."""
+    dra_driver: str = names.DRA_DRIVER
+    """Name of the driver of claims; the node agents need the same."""
     namespace: str = names.NAMESPACE
     """Where the mirror's Lease is."""
     kube_server: str | None = None
@@ -191,6 +196,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Which nodes have no node agent, so that the controller counts their GPUs and their kubelets' Leases say
     that they live: none, those labelled `gpu-booking.io/without-agent=true`, or all. Extender, controller and
     booking server need the same."""
+    book_claims: bool = False
+    """Whether GPUs that claims give (DRA) can be booked, and pods leave for claims: from Kubernetes 1.37 on.
+    Extender, controller, booking server and node agents need the same."""
+    dra_driver: str = names.DRA_DRIVER
+    """Name of the driver of claims; the node agents need the same."""
     namespace: str = names.NAMESPACE
     """Where Leases and the webhook's Secret are."""
     kube_server: str | None = None

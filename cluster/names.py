@@ -32,6 +32,8 @@ MIG_MODEL: Final = "-MIG-"
 """Stands between the model of a GPU and the profile in the model of a MIG device."""
 SHARED_MODEL: Final = "-SHARED"
 """Ends the model of a replica of a GPU, as NVIDIA's feature discovery writes it: a turn, not a GPU."""
+CLAIMED_MODEL: Final = "-BY-CLAIM"
+"""Ends the model of a GPU that is given by claims: a booking of it covers pods that ask for it so."""
 MIXED_MODEL: Final = "one-of-several"
 """The model of each GPU of a node with several models whose kubelet chooses which one a pod gets."""
 MIXED_REPLICA: Final = f"{MIXED_MODEL}{SHARED_MODEL}"
@@ -56,7 +58,13 @@ DRA_DRIVER: Final = "gpu.nvidia.com"
 """Name of the driver whose GPUs are given by claims (DRA), unless a setting says otherwise: NVIDIA's, so that
 existing DeviceClasses and expressions mean ours as well."""
 CLAIM_RESOURCE: Final = f"{DOMAIN}/claim"
-"""``resource`` of devices in the inventory of a node whose GPUs are given by claims: no pod asks for it."""
+"""``resource`` of devices in the inventory of a node whose GPUs are given by claims: no container asks
+for it."""
+HELD_TAINT: Final = f"{STATE_DOMAIN}/held"
+"""Key of the taint on a device of claims that is kept for a waiting pod;
+only its claims tolerate the value."""
+HOLD_OF: Final = f"{STATE_DOMAIN}/hold-of"
+"""Label of the DeviceTaintRules of a hold: uid of the waiting pod."""
 
 # --- requests, written by users on Pods --------------------------------------------------------------
 MODEL: Final = f"{DOMAIN}/model"

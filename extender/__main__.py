@@ -12,7 +12,7 @@ from uuid import uuid4
 from prometheus_client import CollectorRegistry
 
 from cluster import names
-from cluster.cache import UNSUCCESSFUL, Informers
+from cluster.cache import CLAIM_KINDS, UNSUCCESSFUL, ClaimOptions, Informers
 from cluster.decide.ledger import SOURCES
 from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
@@ -71,6 +71,10 @@ FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES,)
 """Kinds that it caches besides those that every part does; the chart's role allows to list and watch them."""
 
 
+FOLLOWED_FOR_CLAIMS: Final[tuple[Resource[Any], ...]] = CLAIM_KINDS
+"""What it caches besides where claims can be booked."""
+
+
 def main() -> int:
     """Run until stopped; return the exit code."""
     try:
@@ -91,6 +95,7 @@ def _cluster_state(settings: Settings, clock: Clock) -> ClusterState:
         home=settings.namespace,
         sources=SOURCES,
         placement=settings.placement,
+        claims=ClaimOptions(settings.dra_driver) if settings.book_claims else None,
     )
 
 
@@ -127,7 +132,14 @@ def build(
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
     state = _cluster_state(settings, clock)
-    following = follow(kube, state, clock, namespace=settings.namespace, kubelets=settings.kubelets)
+    following = follow(
+        kube,
+        state,
+        clock,
+        namespace=settings.namespace,
+        kubelets=settings.kubelets,
+        claims=settings.book_claims,
+    )
     wrong_clock = clock_skew_reason(kube.skew)
     doubts: list[Check] = [wrong_clock]
     leading = leadership(settings, binding_kube, state, clock=clock, unfit=doubts)
@@ -166,7 +178,13 @@ def build(
 
 
 def follow(
-    kube: Kube, state: ClusterState, clock: Clock, *, namespace: str, kubelets: bool = False
+    kube: Kube,
+    state: ClusterState,
+    clock: Clock,
+    *,
+    namespace: str,
+    kubelets: bool = False,
+    claims: bool = False,
 ) -> Informers:
     """The informers of the state, with Namespaces; events wait while kube-scheduler is answered."""
     return Informers(
@@ -174,7 +192,7 @@ def follow(
         state,
         clock,
         namespace=namespace,
-        kinds=FOLLOWED,
+        kinds=(*FOLLOWED, *(FOLLOWED_FOR_CLAIMS if claims else ())),
         pods=UNSUCCESSFUL,
         kubelets=kubelets,
         give_way=state.priority.give,

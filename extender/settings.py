@@ -38,6 +38,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Requests that are answered at one time; up to three quarters may be binds, which wait for others."""
     max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 8 * 2**20
     """Largest request: a pod and the names of all nodes."""
+    book_claims: bool = False
+    """Whether GPUs that claims give (DRA) can be booked, and pods leave for claims: from Kubernetes 1.37 on.
+    Extender, controller, booking server and node agents need the same."""
+    dra_driver: str = names.DRA_DRIVER
+    """Name of the driver of claims; the node agents need the same."""
     namespace: str = names.NAMESPACE
     """Where the node agents' and the scheduler's Leases are."""
     without_agent: Literal["none", "labelled", "all"] = "none"

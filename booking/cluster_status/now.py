@@ -17,7 +17,7 @@ from cluster import names
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.predicates import AGENT
-from cluster.objects.inventory import Device, is_mixed, is_replica
+from cluster.objects.inventory import Device, is_mixed, is_replica, is_unbookable_claim
 from cluster.objects.meta import Instant
 from cluster.objects.pods import Pod
 
@@ -255,8 +255,7 @@ def _state(
         return "opportunistic", f"{who} must leave for a booked one." if is_outgoing else None
     if device.uuid in on_hold:
         return "held", "It is kept for a booked pod that is about to start."
-    is_claimed = device.resource == names.CLAIM_RESOURCE
-    return "free", "Claims give it: it cannot be booked." if is_claimed else None
+    return "free", "Claims give it: it cannot be booked." if is_unbookable_claim(device) else None
 
 
 def _shares(device: Device, view: NodeView) -> SharesNow | None:

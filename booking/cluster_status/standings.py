@@ -16,7 +16,7 @@ from booking.cluster_status.snapshot import StatusSnapshot
 from cluster import names
 from cluster.decide.ledger import NodeView
 from cluster.objects.bookings import Booking
-from cluster.objects.inventory import Device, is_mixed, is_replica
+from cluster.objects.inventory import Device, is_mixed, is_replica, is_unbookable_claim
 from cluster.objects.maintenance import BlocksError, decode_blocks
 
 Standing = Literal["bookable", "lent", "idle_though_booked", "in_use"]
@@ -96,11 +96,10 @@ def models_now(
 
 
 def _whole(view: NodeView) -> Iterator[Device]:
-    """Healthy devices without those that are partitioned or given by claims, by index."""
+    """Healthy devices by index, without those that are partitioned or of claims that cannot be booked."""
     parents = {device.parent for device in view.devices}
     for device in sorted(view.devices, key=lambda one: (one.index, one.uuid)):
-        is_claimed = device.resource == names.CLAIM_RESOURCE
-        if device.is_healthy and device.uuid not in parents and not is_claimed:
+        if device.is_healthy and device.uuid not in parents and not is_unbookable_claim(device):
             yield device
 
 

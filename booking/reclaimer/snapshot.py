@@ -15,8 +15,9 @@ from cluster import names
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.scheduler_filters import ClusterObjects
-from cluster.kube.resources import JOBS
+from cluster.kube.resources import JOBS, TAINT_RULES
 from cluster.objects.bookings import Booking
+from cluster.objects.claims import TaintRule
 from cluster.objects.hold import Hold, encode_versions
 from cluster.objects.hold_verdicts import verdicts_of
 from cluster.objects.jobs import Job
@@ -72,6 +73,8 @@ class Snapshot:
     there is no such Lease."""
     gives_turns: bool = False
     """Whether pods without a booking get free devices in their turn, by a hold."""
+    taint_rules: Mapping[str, TaintRule] = field(default_factory=dict)
+    """Name -> DeviceTaintRule; empty where claims cannot be booked."""
     hold_verdicts: Mapping[str, str] = field(default_factory=dict)
     """Uid of a pod with a hold -> the code that the extender gave it (``hold_verdicts``)."""
 
@@ -164,6 +167,7 @@ def take(
             holds={uid: hold for uid, hold in ledger.holds.items() if uid in pods},
             namespaces=cache.namespaces,
             jobs=cache.of(JOBS).all(),
+            taint_rules=cache.of(TAINT_RULES).all(),
             cluster_objects=cluster_objects,
             state=encode_versions(cache.reached),
             terms=terms,

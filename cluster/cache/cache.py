@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from cluster import names
 from cluster.cache.adoption import Adoption
+from cluster.cache.claims import ClaimOptions, Claims
 from cluster.cache.cover import Cover
 from cluster.cache.leases import KubeletLeases, Leases
 from cluster.cache.node_snapshots import NodeSnapshot, NodeSnapshots
@@ -27,11 +28,14 @@ from cluster.decide.ledger.liveness import UNRESPONSIVE_AFTER, AgentState, Liven
 from cluster.decide.scheduler_filters import ClusterObjects
 from cluster.kube.resources import (
     BOOKINGS,
+    DEVICE_CLASSES,
     JOBS,
     LEASES,
     NAMESPACES,
     NODES,
     PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
     VOLUMES,
@@ -63,6 +67,7 @@ class ClusterCache:
         give_way: Callable[[], None] = nothing,
         liveness: Liveness | None = None,
         sources: Sequence[Source] = SOURCES,
+        claims: ClaimOptions | None = None,
     ) -> None:
         """An empty cache.
 
@@ -74,6 +79,7 @@ class ClusterCache:
             give_way: called between two such portions.
             liveness: signs of life of the node agents, if more than their Leases counts.
             sources: where it is written what a pod holds.
+            claims: how ResourceClaims are read; None where they cannot be booked.
         """
         self.clock: Final = clock
         self.home: Final = home
@@ -106,8 +112,33 @@ class ClusterCache:
         self._needs = PlacementNeeds()
         self._adoption = Adoption(self._ledger, self._cover, self._needs)
         self._scheduling_objects: SchedulingObjects | None = None
+        self._claims = self._follow_claims(claims) if claims else None
         pods.observe(self._list_pod)
         nodes.observe(self._count_node)
+
+    def _follow_claims(self, options: ClaimOptions) -> Claims:
+        claims = Claims(
+            options,
+            self._ledger,
+            claims=self.of(RESOURCE_CLAIMS),
+            classes=self.of(DEVICE_CLASSES),
+            slices=self.of(RESOURCE_SLICES),
+            reread=self._pods.reread,
+        )
+        self._pods.joined = claims.joined
+        return claims
+
+    @property
+    def follows_claims(self) -> bool:
+        """Whether claims can be booked."""
+        return self._claims is not None
+
+    def with_claims(self, pod: Pod) -> Pod:
+        """A pod that does not come from our watch, with what its claims say, where they are followed."""
+        if self._claims is None or not pod.spec.resource_claims:
+            return pod
+        with self._lock:
+            return self._claims.read(pod)
 
     def of(self, resource: Resource[T]) -> Store[T]:
         """The store of a kind: a reflector that fills it is all that a further kind needs."""
@@ -257,11 +288,13 @@ class ClusterCache:
             return kept.cluster_objects(nodes, self.namespaces) if kept else ClusterObjects(nodes=nodes)
 
     # --- what follows from a change; the lock is held ------------------------------------------------
-    def _list_pod(self, uid: str, before: Pod | None, _pod: Pod | None) -> None:
+    def _list_pod(self, uid: str, before: Pod | None, pod: Pod | None) -> None:
         if before:
             self._cover.unlist_pod(before)
         if kept := self.pods.get(uid):
             self._cover.list_pod(kept)
+        if pod is None and self._claims:
+            self._claims.forget(uid)
 
     def _count_node(self, name: str, _before: Node | None, node: Node | None) -> None:
         counted = bool(node and node.metadata.annotation(names.COUNTED))
@@ -270,3 +303,5 @@ class ClusterCache:
             self._ledger.apply_node(node)
         else:
             self._ledger.forget_node(name)
+        if self._claims:
+            self._claims.note_devices(name, self._ledger.view(name).devices)

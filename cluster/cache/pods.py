@@ -1,6 +1,6 @@
 """Pods in the cache: all are told to the ledger, which knows the newest state; those with GPUs are kept."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -45,6 +45,8 @@ class Pods(Store[Pod]):
     ) -> None:
         super().__init__(guard, PODS, keep=gpu_pod, at_a_time=at_a_time, give_way=give_way)
         self._ledger = ledger
+        self.joined: Callable[[Pod], Pod] | None = None
+        """Puts on a pod what its claims say, where claims are followed."""
         self.annotated: Final = self.index(_annotated)
         """Those with something that the reclaimer keeps up to date.
 
@@ -53,6 +55,13 @@ class Pods(Store[Pod]):
         self.stripped: Final = self.index(_stripped)
         """Every living pod that admission has created without the GPU that it asked for."""
         self.observe(_log_bad_hold)
+
+    def reread(self, pod: Pod) -> None:
+        """What the claims of a known pod say has changed; the lock is held."""
+        self._put((pod,))
+
+    def _put(self, items: Iterable[Pod]) -> None:
+        super()._put(items if self.joined is None else map(self.joined, items))
 
     def key(self, pod: Pod) -> str:
         """Its uid."""

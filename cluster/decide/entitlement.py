@@ -85,10 +85,17 @@ def candidate(pod: Pod, *, held: Assignment | None, models: Mapping[str, str]) -
         annotated_booking=pod.metadata.annotation(names.BOOKING),
         resource=resource,
         gpus=count,
-        accepts=request.models,
+        accepts=_accepted(pod, request.models),
         refuses=request.selector.not_models,
         has=frozenset(models.get(uuid, "") for uuid in devices_of(held or {})),
     )
+
+
+def _accepted(pod: Pod, models: frozenset[str]) -> frozenset[str]:
+    """The models that it accepts: where its claims can be judged, those of the devices that they accept."""
+    if pod.claims is None or pod.claims.problem or not pod.claims.models:
+        return models
+    return pod.claims.models
 
 
 def entitlement(

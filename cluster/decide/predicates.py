@@ -50,9 +50,10 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
     """
     if not request.demand:
         return None
-    if request.hold and request.hold.node != view.name:
+    if request.hold and request.hold.node != view.name and not request.allocated_on:
         return elsewhere(request.hold)
-    if closed := _closed(request, view, agent):
+    closed = _closed(request, view, agent)
+    if closed or request.allocated_on:
         return closed
     if share := shares_on(request, view):
         return share_rejection(request, view, share)

@@ -38,6 +38,8 @@ class GpuRequest:
     """Whether it may be placed on a cordoned node."""
     share: ShareRequest | None = None
     """The shares that it asks for; None if it asks for whole devices only."""
+    allocated_on: str | None = None
+    """The node on which its claims have all of its devices already: it needs no others."""
 
     @property
     def models(self) -> frozenset[str]:
@@ -59,9 +61,10 @@ class GpuRequest:
         """Whether its devices may be of several models: it lists several models or UUIDs, or has a hold.
 
         Work does not run well on GPUs of which one is half as large or fast as the others, and users do not
-        expect that unless they asked for it.
+        expect that unless they asked for it. Of what a pod asks for by claims kube-scheduler chooses.
         """
-        return len(self.models) > 1 or bool(self.selector.uuids) or self.hold is not None
+        is_by_claims = names.CLAIM_RESOURCE in self.demand
+        return len(self.models) > 1 or bool(self.selector.uuids) or self.hold is not None or is_by_claims
 
     def spread(self) -> "GpuRequest":
         """The same, with its shares on the GPUs with the most room; itself without shares."""
@@ -71,7 +74,8 @@ class GpuRequest:
     def key(self) -> RequestKey:
         """Equal for two pods without a hold or a nomination: every node has the same answer for both."""
         shares = self.share.kind if self.share else None
-        return (*self.demand.items(), self.selector, self.priority, self.tolerates_cordon, shares)
+        kind = (self.selector, self.priority, self.tolerates_cordon, shares, self.allocated_on)
+        return (*self.demand.items(), *kind)
 
     def competes_with(self, other: "GpuRequest") -> bool:
         """Whether one device could serve either of the two."""
@@ -99,4 +103,5 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
         priority=pod.spec.priority or 0,
         tolerates_cordon=tolerates_cordon(pod),
         share=share_request_of(pod),
+        allocated_on=pod.claims.node if pod.claims else None,
     )

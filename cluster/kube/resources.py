@@ -14,7 +14,7 @@ import msgspec
 
 from cluster import names
 from cluster.objects.bookings import Booking
-from cluster.objects.claims import ResourceClaim, ResourceSlice
+from cluster.objects.claims import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice, TaintRule
 from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.failed_pods import FailedMeta, FailedPod
 from cluster.objects.jobs import Job
@@ -226,6 +226,30 @@ RESOURCE_SLICES: Final = Resource(
     kind="ResourceSlice",
     namespaced=False,
     type=ResourceSlice,
+)
+CLAIM_TEMPLATES: Final = Resource(
+    group="resource.k8s.io",
+    version="v1",
+    plural="resourceclaimtemplates",
+    kind="ResourceClaimTemplate",
+    namespaced=True,
+    type=ClaimTemplate,
+)
+DEVICE_CLASSES: Final = Resource(
+    group="resource.k8s.io",
+    version="v1",
+    plural="deviceclasses",
+    kind="DeviceClass",
+    namespaced=False,
+    type=DeviceClass,
+)
+TAINT_RULES: Final = Resource(
+    group="resource.k8s.io",
+    version="v1",
+    plural="devicetaintrules",
+    kind="DeviceTaintRule",
+    namespaced=False,
+    type=TaintRule,
 )
 SECRETS: Final = Resource(
     group="", version="v1", plural="secrets", kind="Secret", namespaced=True, type=Secret

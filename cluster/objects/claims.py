@@ -45,17 +45,144 @@ class Allocation(Partial, frozen=True):
     devices: AllocatedDevices = AllocatedDevices()
 
 
+class Consumer(Partial, frozen=True):
+    """One entry of ``status.reservedFor``: a pod that may use the claim."""
+
+    uid: str = ""
+    resource: str = ""
+
+
 class ClaimStatus(Partial, frozen=True):
     """``status`` of a ResourceClaim; without an allocation it holds no device."""
 
     allocation: Allocation | None = None
+    reserved_for: tuple[Consumer, ...] = ()
+
+
+class Cel(Partial, frozen=True):
+    """An expression about one device."""
+
+    expression: str = ""
+
+
+class Selector(Partial, frozen=True):
+    """One entry of ``selectors``: all of a request's and of its DeviceClass's must be true."""
+
+    cel: Cel | None = None
+
+
+class DeviceToleration(Partial, frozen=True):
+    """One entry of ``tolerations`` of a request."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class ExactRequest(Partial, frozen=True):
+    """``exactly`` of a request."""
+
+    device_class_name: str = ""
+    selectors: tuple[Selector, ...] = ()
+    allocation_mode: str = "ExactCount"
+    count: int = 1
+    admin_access: bool = False
+    capacity: dict[str, Any] | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+
+
+class Alternative(ExactRequest, frozen=True):
+    """One entry of ``firstAvailable`` of a request."""
+
+    name: str = ""
+
+
+class DeviceRequest(Partial, frozen=True):
+    """One entry of ``spec.devices.requests``."""
+
+    name: str = ""
+    exactly: ExactRequest | None = None
+    first_available: tuple[Alternative, ...] = ()
+
+    @property
+    def ways(self) -> tuple[ExactRequest, ...]:
+        """Each of the ways in which it can be met."""
+        return (self.exactly,) if self.exactly else self.first_available
+
+
+class RequestedDevices(Partial, frozen=True):
+    """``spec.devices``."""
+
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[dict[str, Any], ...] = ()
+
+
+class ClaimSpec(Partial, frozen=True):
+    """``spec`` of a ResourceClaim, which never changes."""
+
+    devices: RequestedDevices = RequestedDevices()
 
 
 class ResourceClaim(Partial, frozen=True):
     """A claim for devices."""
 
     metadata: Meta = Meta()
+    spec: ClaimSpec = ClaimSpec()
     status: ClaimStatus = ClaimStatus()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+class TemplateSpec(Partial, frozen=True):
+    """``spec`` of a ResourceClaimTemplate."""
+
+    spec: ClaimSpec = ClaimSpec()
+
+
+class ClaimTemplate(Partial, frozen=True):
+    """A ResourceClaimTemplate: each pod that names it gets a claim of its own."""
+
+    metadata: Meta = Meta()
+    spec: TemplateSpec = TemplateSpec()
+
+
+class ClassSpec(Partial, frozen=True):
+    """``spec`` of a DeviceClass."""
+
+    selectors: tuple[Selector, ...] = ()
+
+
+class DeviceClass(Partial, frozen=True):
+    """A DeviceClass: which devices a request for it may get."""
+
+    metadata: Meta = Meta()
+    spec: ClassSpec = ClassSpec()
+
+
+class TaintedDevice(Partial, frozen=True):
+    """``spec.deviceSelector`` of a DeviceTaintRule."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class TaintRuleSpec(Partial, frozen=True):
+    """``spec`` of a DeviceTaintRule."""
+
+    device_selector: TaintedDevice = TaintedDevice()
+    taint: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class TaintRule(Partial, frozen=True):
+    """A DeviceTaintRule: a taint on devices, whoever publishes them."""
+
+    metadata: Meta = Meta()
+    spec: TaintRuleSpec = TaintRuleSpec()
 
 
 class Pool(Partial, frozen=True):
@@ -80,3 +207,42 @@ class ResourceSlice(Partial, frozen=True):
 
     metadata: Meta = Meta()
     spec: SliceSpec = SliceSpec()
+
+
+class ClaimedDevice(Partial, frozen=True):
+    """A device that a claim has."""
+
+    claim: str
+    """Uid of the claim."""
+    node: str
+    device: str
+    """Its name in the ResourceSlices of the node."""
+
+
+class PodClaims(Partial, frozen=True):
+    """What a pod asks for by its ResourceClaims, and has by them: of our driver's devices only.
+
+    The API has it in other objects; ``cluster.cache.claims`` puts it on the pod.
+    """
+
+    count: int
+    """Devices of all claims together."""
+    uids: tuple[str, ...] = ()
+    """Uids of the claims that exist."""
+    names: tuple[str, ...] = ()
+    """What the pod calls them (``spec.resourceClaims``)."""
+    key: str = ""
+    """The value of the toleration that they all have (``cluster.decide.claims``); empty if they differ."""
+    problem: str | None = None
+    """Why it is not known which devices would do, a clause: then no pod leaves for this one."""
+    accepted: frozenset[str] | None = None
+    """UUIDs of the devices that would do; None where nobody plans with it, or any would do."""
+    models: frozenset[str] = frozenset()
+    """Models of these."""
+    held: tuple[ClaimedDevice, ...] = ()
+    """What is allocated to the claims."""
+
+    @property
+    def node(self) -> str | None:
+        """Where the pod has everything that it asks for by claims; None while something is missing."""
+        return self.held[0].node if self.held and len(self.held) == self.count else None

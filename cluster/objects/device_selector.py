@@ -30,11 +30,13 @@ class DeviceSelector:
     uuids: frozenset[str] = frozenset()
     """Empty for any. The UUID of a GPU includes its MIG devices."""
     not_uuids: frozenset[str] = frozenset()
+    claimable: frozenset[str] | None = None
+    """UUIDs of the devices that its claims accept for certain; None for any."""
 
     @property
     def is_by_model(self) -> bool:
         """Whether it accepts all or none of the devices of one model and resource."""
-        return not (self.min_memory or self.uuids or self.not_uuids)
+        return not (self.min_memory or self.uuids or self.not_uuids) and self.claimable is None
 
     @property
     def names_devices(self) -> bool:
@@ -55,6 +57,8 @@ class DeviceSelector:
             if not self.not_models.isdisjoint(names_of_it) or (self.not_models and is_mixed(device)):
                 return False
         if device.memory < self.min_memory:
+            return False
+        if self.claimable is not None and device.uuid not in self.claimable:
             return False
         if self.uuids and device.uuid not in self.uuids and device.parent not in self.uuids:
             return False
@@ -85,6 +89,7 @@ class DeviceSelector:
                 f" with at least {self.min_memory} MiB" if self.min_memory else "",
                 f" among {', '.join(sorted(self.uuids))}" if self.uuids else "",
                 f" not among {', '.join(sorted(self.not_uuids))}" if self.not_uuids else "",
+                " that its claims accept" if self.claimable is not None else "",
             )
         )
 
@@ -97,6 +102,7 @@ def device_selector_of(pod: Pod) -> DeviceSelector:
         min_memory=_min_memory(pod),
         uuids=_listed(pod, names.UUID),
         not_uuids=_listed(pod, names.NOT_UUID),
+        claimable=pod.claims.accepted if pod.claims else None,
     )
 
 

@@ -13,6 +13,9 @@ an unhealthy GPU), which more than halves the text for sixteen GPUs of seven MIG
 
     {"uuid": "MIG-...", "memory": 9728, "parent": "GPU-...", "profile": "1g.10gb"}
 
+On a node whose GPUs are given by claims that can be booked, each also says under which name:
+``"claimedAs": "gpu-0"``.
+
 A GPU that can be shared says so: ``"share": {"slots": 16, "memory": 80441}``.
 
 Where another device plugin is in charge, the kubelet chooses which GPU a pod gets. There a device is one of a
@@ -77,6 +80,8 @@ class Device(Partial, frozen=True):
     """The resource under which it is requested, if that does not follow from the profile or its absence."""
     share: Sharing | None = None
     """What it offers to pods that share it; None if it is given whole only."""
+    claimed_as: str | None = None
+    """Its name in the node's ResourceSlices, where claims give it and can be booked."""
     numbered: bool = False
     """Whether it is one of a count: the kubelet chooses which GPU its pod really gets."""
 
@@ -166,6 +171,11 @@ def possible_resources(device: Device) -> tuple[str, ...]:
     return (_mig_resource(device.profile), names.GPU_RESOURCE)
 
 
+def is_unbookable_claim(device: Device) -> bool:
+    """Whether claims give it that cannot be booked: nobody knows who has it."""
+    return device.resource == names.CLAIM_RESOURCE and device.claimed_as is None
+
+
 def mig_model(model: str, profile: str) -> str:
     """The model of a MIG device, as NVIDIA's feature discovery names it.
 
@@ -190,7 +200,8 @@ def spellings_of(model: str) -> frozenset[str]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _spellings(model: str, profile: str) -> frozenset[str]:
-    found = (model, model[:LONGEST_LABEL].strip("-_."), names.model_label(profile))
+    bare = model.replace(names.CLAIMED_MODEL, "", 1)
+    found = (model, bare, model[:LONGEST_LABEL].strip("-_."), names.model_label(profile))
     return frozenset(each for each in found if each)
 
 

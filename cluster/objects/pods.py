@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from cluster import names
+from cluster.objects.claims import PodClaims
 from cluster.objects.meta import Instant, Meta, Partial
 from cluster.objects.quantity import parse_count
 from cluster.objects.selectors import Affinity, SpreadConstraint
@@ -61,6 +62,21 @@ class Gate(Partial, frozen=True):
     name: str = ""
 
 
+class ClaimReference(Partial, frozen=True):
+    """One entry of ``spec.resourceClaims``: a claim, or the template of one that the pod has alone."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class ClaimName(Partial, frozen=True):
+    """One entry of ``status.resourceClaimStatuses``: the claim that was made from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodSpec(Partial, frozen=True):
     """``spec`` of a Pod."""
 
@@ -80,6 +96,7 @@ class PodSpec(Partial, frozen=True):
     volumes: tuple[PodVolume, ...] | None = None
     containers: tuple[Container, ...] | None = None
     init_containers: tuple[Container, ...] | None = None
+    resource_claims: tuple[ClaimReference, ...] | None = None
 
 
 class Terminated(Partial, frozen=True):
@@ -136,6 +153,7 @@ class PodStatus(Partial, frozen=True):
     nominated_node_name: str | None = None
     conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
+    resource_claim_statuses: tuple[ClaimName, ...] | None = None
 
 
 class Pod(Partial, frozen=True):
@@ -144,6 +162,8 @@ class Pod(Partial, frozen=True):
     metadata: Meta = Meta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+    claims: PodClaims | None = msgspec.field(name=names.CLAIM_RESOURCE, default=None)
+    """What it asks for by claims, where claims can be booked. No field of the API's: users cannot set it."""
 
     @property
     def key(self) -> str:
@@ -168,7 +188,8 @@ def is_terminal(pod: Pod) -> bool:
 def container_needs(pod: Pod) -> tuple[ContainerNeed, ...]:
     """What each container requests, in the kubelet's order: init containers, then app containers.
 
-    Limits count, as in the kubelet; for extended resources requests equal limits by validation.
+    What the pod asks for by claims comes last, as a need without a container. Limits count, as in the
+    kubelet; for extended resources requests equal limits by validation.
 
     Raises:
         QuantityError: a GPU amount is not a whole number (the API server refuses those).
@@ -178,6 +199,9 @@ def container_needs(pod: Pod) -> tuple[ContainerNeed, ...]:
         found += _needs(container, "sidecar" if container.is_sidecar else "init")
     for container in pod.spec.containers or ():
         found += _needs(container, "app")
+    if pod.claims and pod.claims.count:
+        claimed = pod.claims.count
+        found.append(ContainerNeed(name="", kind="app", resource=names.CLAIM_RESOURCE, count=claimed))
     return tuple(found)
 
 

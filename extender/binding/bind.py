@@ -48,6 +48,7 @@ from extender.binding.bind_decision import (
 )
 from extender.binding.bind_outcome import bind_outcome
 from extender.binding.binding_post import BindingPost
+from extender.binding.claim_gate import ClaimGate
 from extender.binding.keyed_lock import KeyedLock
 from extender.leadership import Leads
 from extender.state.cluster_state import ClusterState
@@ -86,6 +87,7 @@ class Bind:
         self._keyed_lock = keyed_lock
         self._patience = patience
         self._decisions = BindDecisions(state, clock)
+        self._claim_gate = ClaimGate(kube, state)
         self._post = BindingPost(kube, clock, self._decisions, leads=leads)
 
     def __call__(self, arguments: ExtenderBindingArgs) -> ExtenderBindingResult:
@@ -166,6 +168,7 @@ class Bind:
                 )
             return self._decisions.renew(earlier)
         pod = self._state.remembered(arguments.pod_uid) or self._read(arguments, until)
+        pod = self._claim_gate.passed(pod, arguments.node, within=until - self._clock.monotonic())
         return self._decisions.make(pod, arguments.node)
 
     def _decided_after(
@@ -187,6 +190,7 @@ class Bind:
             return None
         if bind_outcome(pod, decision.pod) == "never":
             self._decisions.take_back(arguments.pod_uid)
+            pod = self._state.with_claims(pod)
             if not is_last and self._decisions.rests_on(decision.pod, pod):
                 return self._decisions.make(pod, arguments.node, counts_from=decision.made_at)
         raise NotNowError(

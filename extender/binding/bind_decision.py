@@ -168,6 +168,8 @@ def _outdated(earlier: AssumedBind, view: NodeView, agent: AgentState) -> str | 
 
 
 def _assumed(request: GpuRequest, view: NodeView, pod: Pod) -> AssumedBind:
+    if request.allocated_on:
+        return AssumedBind(pod=pod, node=view.name, assignment={})
     if shares_on(request, view):
         chosen = choose_shares(request, view)
         return AssumedBind(pod=pod, node=view.name, assignment=chosen.assignment, mode=chosen.mode)

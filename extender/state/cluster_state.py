@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cluster import names
-from cluster.cache import BookedNodes, BookingPlans, ClusterCache, NodeSnapshot
+from cluster.cache import BookedNodes, BookingPlans, ClaimOptions, ClusterCache, NodeSnapshot
 from cluster.cache.pods import gpu_pod
 from cluster.decide.ledger import SOURCES, NodeView
 from cluster.decide.ledger.holdings import Source
@@ -91,6 +91,7 @@ class ClusterState(ClusterCache):
         home: str = names.NAMESPACE,
         sources: Sequence[Source] = SOURCES,
         placement: str = names.PLACEMENTS[0],
+        claims: ClaimOptions | None = None,
     ) -> None:
         """An empty cache.
 
@@ -100,6 +101,7 @@ class ClusterState(ClusterCache):
             home: the product's namespace.
             sources: where it is written what a pod holds.
             placement: that of pods that request none.
+            claims: how ResourceClaims are read; None where they cannot be booked.
         """
         self._spreads: Final = placement == SPREAD
         self.serving: Final = Serving()
@@ -112,6 +114,7 @@ class ClusterState(ClusterCache):
             give_way=self.priority.give,
             liveness=self.serving,
             sources=sources,
+            claims=claims,
         )
         self._scheduler = scheduler
         self._booking_plans = BookingPlans(self)
@@ -217,8 +220,8 @@ class ClusterState(ClusterCache):
 
     def reserve_softly(self, request: GpuRequest, node: str, seconds: float = SECONDS) -> None:
         """Reserve devices softly on a node to which a pod will probably be bound."""
-        if not request.demand or request.hold:
-            return
+        if not request.demand or request.hold or names.CLAIM_RESOURCE in request.demand:
+            return  # of claims kube-scheduler itself knows what it has given away
         with self.locked() as ledger:
             view = ledger.view(node)
         reserved = self.soft.of_others(request.uid).get(node, ())

@@ -36,7 +36,7 @@ class Filter:
         """
         if arguments.has_whole_nodes:
             return _error(arguments.pod, WHOLE_NODES)
-        pod, names = arguments.pod, arguments.node_names or ()
+        pod, names = self._state.with_claims(arguments.pod), arguments.node_names or ()
         try:
             request = self._state.request(pod)
         except QuantityError as error:
@@ -44,7 +44,7 @@ class Filter:
         self._state.remember(pod)
         seen = self._state.index.number
         soft_reserved: frozenset[str] = frozenset()
-        if request.hold:
+        if request.hold and not request.allocated_on:
             answer = self._with_hold(pod, request, request.hold, names)
         elif self._state.waits_its_turn(pod, request):
             self._state.hold_verdicts.drop(request.uid)

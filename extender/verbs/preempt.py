@@ -53,7 +53,7 @@ class Preempt:
             QuantityError: an amount of GPUs cannot be read.
         """
         offered = arguments.node_name_to_meta_victims or {}
-        pod = arguments.pod
+        pod = self._state.with_claims(arguments.pod)
         request = self._state.request(pod)
         plan_rejection = self._state.plan_rejection(pod, request)
         answer: dict[str, MetaVictims] = {}

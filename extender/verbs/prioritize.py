@@ -74,7 +74,9 @@ class Prioritize:
         return [
             HostPriority(host=name, score=score)
             for name, score in zip(
-                nodes, self._ranked(arguments, self._state.request(arguments.pod)), strict=True
+                nodes,
+                self._ranked(arguments, self._state.request(self._state.with_claims(arguments.pod))),
+                strict=True,
             )
         ]
 
@@ -88,7 +90,7 @@ class Prioritize:
         Raises:
             QuantityError: an amount of GPUs that cannot be read.
         """
-        pod, nodes = arguments.pod, arguments.node_names or ()
+        pod, nodes = self._state.with_claims(arguments.pod), arguments.node_names or ()
         request = self._state.request(pod)
         scores = self._ranked(arguments, request)
         least, best = min(scores, default=0), max(scores, default=None)

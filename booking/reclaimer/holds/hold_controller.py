@@ -35,6 +35,7 @@ from booking.reclaimer.holds.disruption_budgets import Block
 from booking.reclaimer.holds.hold_status import HoldStatus, hold_status
 from booking.reclaimer.holds.notice_due import Notice
 from booking.reclaimer.holds.scheduler_health import BEHIND_AT_MOST, could_bind, is_behind
+from booking.reclaimer.holds.taint_rules import TaintRules
 from booking.reclaimer.holds.victim_eviction import Case, NotNowError, VictimEviction
 from booking.reclaimer.planning.plan import Plan
 from booking.reclaimer.recent_requests import RecentRequests
@@ -101,6 +102,7 @@ class HoldController:
         self._victim_eviction = VictimEviction(context, terms)
         self._bars = BarredNodes(context.kube, context.clock)
         self._recent_requests = RecentRequests(context.clock)
+        self._taint_rules = TaintRules(context, terms.dra_driver)
         self._timers: dict[str, _Timer] = {}
         self._written: dict[str, _Written] = {}
         self._begun: list[_Written] = []
@@ -254,6 +256,7 @@ class HoldController:
             self._guarded(victim, partial(self._spare, victim))
         for pod in self._bars.expired(snapshot):
             self._guarded(pod, partial(self._bars.lift, pod))
+        self._taint_rules.sweep(snapshot)
 
     def start_timers_again(self) -> None:
         """Reset all timers: another process has led, or the API server was away, so they mean nothing."""
@@ -282,7 +285,7 @@ class HoldController:
             self._drop_or_wait(pod, hold, status, timer)
             return
         timer.paused = None
-        if not self._stayed_free(status, timer):
+        if not self._taint_rules.keep(pod, hold, snapshot) or not self._stayed_free(status, timer):
             return
         if status.victims:
             self._evict_victims(pod, hold, status.victims, timer, snapshot=snapshot, read=read)

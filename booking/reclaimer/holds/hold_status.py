@@ -95,8 +95,10 @@ def _checker(pod: Pod, hold: Hold, snapshot: Snapshot) -> Checker:
 
 def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldStatus:
     """The status by the pods that still hold the devices or take the room: a problem if one may not leave."""
-    free = frozenset(uuid for uuid in hold.devices if not view.holders(uuid))
-    in_the_way = {uid for uuid in hold.devices for uid in view.holders(uuid)}
+    claims, kept = _claims_there(pod, view, snapshot)
+    holders = {uuid: set(view.holders(uuid)) - claims for uuid in hold.devices}
+    free = frozenset(uuid for uuid, uids in holders.items() if not uids)
+    in_the_way = {uid for uids in holders.values() for uid in uids} - kept
     victims: dict[str, Pod] = {}
     for uid in sorted(in_the_way | _crowding(pod, hold, in_the_way, snapshot)):
         holder = snapshot.pods.get(uid)
@@ -117,6 +119,21 @@ def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldSt
         and not victims
         and not any(victim and _is_leaving(victim, snapshot) for victim in victim_pods),
     )
+
+
+def _claims_there(pod: Pod, view: NodeView, snapshot: Snapshot) -> tuple[frozenset[str], frozenset[str]]:
+    """(claims that have their devices for this pod, claims that are about to give theirs back), by uid.
+
+    A claim has its devices until Kubernetes takes them from it, a moment after its last pod has gone.
+    """
+    mine = frozenset(pod.claims.uids if pod.claims else ())
+    without_pods = {
+        holding.uid
+        for holding in view.holdings
+        if holding.users is not None
+        and not any((user := snapshot.pods.get(uid)) and is_live(user) for uid in holding.users)
+    }
+    return mine, frozenset(without_pods) - mine
 
 
 def _is_leaving(victim: Pod, snapshot: Snapshot) -> bool:

@@ -179,6 +179,8 @@ def waiting_for_bookings(snapshot: Snapshot) -> Iterator[Pod]:
         pod = snapshot.pods[uid]
         if pod.spec.node_name or pod.spec.scheduling_gates or not is_live(pod):
             continue
+        if pod.claims and pod.claims.node:
+            continue  # its claims have what it asks for: it is about to be bound
         # The cache may still show a hold that was just dropped: the pod is planned again after that.
         if uid not in snapshot.holds and not pod.metadata.annotation(names.HOLD):
             yield pod

@@ -20,7 +20,7 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import is_stuck, lasting_protection
 from cluster.objects.bookings import Booking
-from cluster.objects.inventory import Device, is_mixed, is_replica, resource_of
+from cluster.objects.inventory import Device, is_mixed, is_replica, is_unbookable_claim, resource_of
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_terminating
 
@@ -89,12 +89,13 @@ def node_supply(view: NodeView, instant: SupplySnapshot) -> NodeSupply:
 def bookable_devices(devices: tuple[Device, ...]) -> Iterator[tuple[str, Device]]:
     """(model in label form, device) of each GPU and MIG device of a node that a pod can have.
 
-    GPUs that are cut into MIG devices are left out, and so is what nobody can guarantee: devices that claims
-    give, and beside another plugin its replicas, and GPUs of a node where it gives out any of several models.
+    GPUs that are cut into MIG devices are left out, and so is what nobody can guarantee: devices of claims
+    that cannot be booked, and beside another plugin its replicas, and GPUs of a node where it gives out any
+    of several models.
     """
     cut = {device.parent for device in devices if device.parent is not None}
     for device in devices:
-        is_uncertain = device.resource == names.CLAIM_RESOURCE or is_replica(device) or is_mixed(device)
+        is_uncertain = is_unbookable_claim(device) or is_replica(device) or is_mixed(device)
         if device.uuid not in cut and not is_uncertain:
             yield names.model_label(device.model), device
 

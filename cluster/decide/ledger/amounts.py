@@ -24,6 +24,8 @@ class Holding:
     """How it shares the device; None for the whole device."""
     slots: int = 1
     """Slots of a share: one for each of the pod's containers that have one at the same time."""
+    claim: str = ""
+    """Uid of the claim by which the pod has it; all pods of one claim are one holder."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Final
 from cluster import names
 from cluster.decide.ledger.amounts import Holding
 from cluster.objects.assignment import Assignment, devices_of, readable_assignment_of
+from cluster.objects.claims import ClaimedDevice
 from cluster.objects.demand import demand
 from cluster.objects.inventory import Device, possible_resources, resource_of
 from cluster.objects.pods import Pod, container_needs, is_terminal
@@ -33,6 +34,10 @@ class PodHoldings:
     """UUID -> its slots there: how large they are depends on the device, too (``sized``)."""
     known_as: str = ""
     """The uid by which the kubelet and the node's agent know it: a static pod's differs from its mirror's."""
+    claimed: tuple[ClaimedDevice, ...] = ()
+    """What it has by claims: names, which the node's inventory resolves."""
+    users: tuple[str, ...] | None = None
+    """For a claim that no known pod has: uids of the pods that it is reserved for. None for a pod."""
 
 
 def holdings(pod: Pod, sources: Iterable["Source"]) -> PodHoldings | None:
@@ -55,6 +60,7 @@ def holdings(pod: Pod, sources: Iterable["Source"]) -> PodHoldings | None:
                 slots={**found.slots, **more.slots},
                 requested=Counter(found.requested) + Counter(more.requested),
                 unknown=Counter(found.unknown) + Counter(more.unknown),
+                claimed=(*found.claimed, *more.claimed),
             )
     return found
 
@@ -86,9 +92,18 @@ def assigned_devices(pod: Pod) -> PodHoldings | None:
     )
 
 
+def claimed_devices(pod: Pod) -> PodHoldings | None:
+    """What a bound, living pod has by its claims; None for a pod that has nothing by claims."""
+    node = pod.spec.node_name
+    if not node or is_terminal(pod) or pod.claims is None:
+        return None
+    there = tuple(one for one in pod.claims.held if one.node == node)
+    return PodHoldings(pod.metadata.uid, node, devices={}, claimed=there) if there else None
+
+
 Source = Callable[[Pod], PodHoldings | None]
 """Reads from a pod what it holds; None if it holds nothing by this source."""
-SOURCES: Final[tuple[Source, ...]] = (assigned_devices,)
+SOURCES: Final[tuple[Source, ...]] = (assigned_devices, claimed_devices)
 
 
 def on_known_devices(holding: PodHoldings, devices: Mapping[str, Device]) -> PodHoldings:
@@ -212,7 +227,8 @@ def requested_shares(pod: Pod) -> ShareRequest | None:
 
 def _requested(pod: Pod) -> dict[str, int]:
     try:
-        return demand(container_needs(pod))
+        needs = container_needs(pod)
+        return demand(need for need in needs if need.resource != names.CLAIM_RESOURCE)
     except QuantityError:
         # The API server refuses such pods; if one exists anyway, it must not stop the ledger.
         return {}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cluster.decide.ledger.changes import Changes
+from cluster.decide.ledger.claims import claim_holding, named, once_each
 from cluster.decide.ledger.holdings import (
     SOURCES,
     PodHoldings,
@@ -29,6 +30,7 @@ from cluster.decide.ledger.nominated import Nominated, nominated
 from cluster.decide.ledger.resource_versions import is_older, version_is_older
 from cluster.decide.ledger.view import NodeView, view_of
 from cluster.objects.assignment import Assignment, AssignmentError, drift_of
+from cluster.objects.claims import ResourceClaim
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device, InventoryError, SharingMode, inventory_of
 from cluster.objects.meta import Meta
@@ -148,6 +150,19 @@ class Ledger:
         self._set_hold(uid, standing_hold(pod))
         self._set_nomination(uid, nominated(pod))
         return True
+
+    def apply_claim(self, claim: ResourceClaim, driver: str) -> None:
+        """A ResourceClaim as it is now: it holds its devices until the API server says otherwise.
+
+        Args:
+            claim: the newest state.
+            driver: the name of our driver.
+        """
+        self._set_holding(claim.metadata.uid, claim_holding(claim, driver))
+
+    def forget_claim(self, uid: str) -> None:
+        """A ResourceClaim is gone."""
+        self._set_holding(uid, None)
 
     def forget_pod(self, uid: str, version: str | None = None) -> None:
         """A Pod is gone, or has ended.
@@ -363,7 +378,11 @@ class Ledger:
 
     def _snapshot(self, name: str) -> NodeView:
         known = self._nodes.get(name)
-        of_pods = tuple(self._holdings[uid] for uid in sorted(self._on_node.get(name, ())))
+        of_pods = once_each(self._holdings[uid] for uid in sorted(self._on_node.get(name, ())))
+        if any(each.claimed for each in of_pods):
+            there = (known.devices if known else None) or ()
+            by_name = {device.claimed_as: device for device in there if device.claimed_as}
+            of_pods = tuple(named(each, by_name) for each in of_pods)
         if known and (known.drift or known.devices) and of_pods:
             devices = {device.uuid: device for device in known.devices or ()}
             of_pods = tuple(sized(self._as_reported(holding, known, devices), devices) for holding in of_pods)

@@ -227,8 +227,12 @@ def _summed(holdings: Iterable[PodHoldings]) -> tuple[dict[str, DeviceUse], dict
     """The sums of ``NodeView.held`` and ``NodeView.unknown``."""
     held: dict[str, DeviceUse] = {}
     unknown: dict[str, int] = {}
+    by_claims: set[tuple[str, str]] = set()
     for each in holdings:
         for uuid, part in each.devices.items():
+            if part.claim and (part.claim, uuid) in by_claims:
+                continue  # another pod of the same claim
+            by_claims.add((part.claim, uuid))
             held[uuid] = _with(held.get(uuid), part)
         for resource, number in each.unknown.items():
             unknown[resource] = unknown.get(resource, 0) + number

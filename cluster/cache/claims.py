@@ -1,0 +1,182 @@
+"""ResourceClaims in the cache: each is told to the ledger, and what a pod asks for by claims is put on it.
+
+Followed only where claims can be booked. A pod, its claims, their DeviceClasses, the ResourceSlices and the
+inventories come in any order; whenever one changes, the pods that depend on it are read again.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from cluster import names
+from cluster.cache.store import Store
+from cluster.decide.claims.asking import Accepted, Rules, Terms, asked
+from cluster.decide.ledger import Ledger
+from cluster.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from cluster.objects.claims import DeviceClass, ResourceClaim, ResourceSlice
+from cluster.objects.inventory import Device
+from cluster.objects.pods import ClaimReference, Pod
+
+CLAIM_KINDS: Final[tuple[Resource[Any], ...]] = (RESOURCE_CLAIMS, DEVICE_CLASSES, RESOURCE_SLICES)
+"""What is followed besides where claims can be booked."""
+
+Judged = Callable[[str, str, Mapping[str, Any]], bool | None]
+"""(expression, driver, device) -> whether the device satisfies it; None if that cannot be said."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimOptions:
+    """How claims are read."""
+
+    driver: str = names.DRA_DRIVER
+    judged: Judged | None = None
+    """None where nobody plans with claims: kube-scheduler judges."""
+
+
+def with_expressions(driver: str) -> ClaimOptions:
+    """For a part that plans with claims. The library is loaded here: only those need its memory."""
+    from cluster.decide.claims.expressions import judged  # noqa: PLC0415
+
+    return ClaimOptions(driver, judged)
+
+
+@dataclass(slots=True)
+class _Users:
+    """The pods with claims, as the API has them."""
+
+    pods: dict[str, Pod] = field(default_factory=dict)
+    of_claim: dict[str, set[str]] = field(default_factory=dict)
+    """``namespace/name`` of a claim -> uids of the pods that name it."""
+
+
+class Claims:
+    """Puts on pods what their claims say. Guarded by the cache's lock."""
+
+    def __init__(
+        self,
+        options: ClaimOptions,
+        ledger: Ledger,
+        *,
+        claims: Store[ResourceClaim],
+        classes: Store[DeviceClass],
+        slices: Store[ResourceSlice],
+        reread: Callable[[Pod], None],
+    ) -> None:
+        """Args: reread: called with a pod, as the API has it, whose claims have changed."""
+        self._options, self._ledger, self._reread = options, ledger, reread
+        self._claims, self._classes, self._slices = claims.live, classes.live, slices.live
+        self._users = _Users()
+        self._devices: dict[str, Mapping[str, Device]] = {}
+        """Node -> name in its ResourceSlices -> device."""
+        self._accepted: dict[Terms, Accepted] = {}
+        self._rules = Rules(options.driver, self._accepting if options.judged else None)
+        claims.observe(self._change_claim)
+        classes.observe(lambda _key, _before, _now: self._read_all())
+        slices.observe(self._change_slice)
+
+    def joined(self, pod: Pod) -> Pod:
+        """The pod with what its claims say; itself if it has none."""
+        uid = pod.metadata.uid
+        if not pod.spec.resource_claims:
+            return pod
+        self._forget(uid)
+        self._users.pods[uid] = pod
+        for key in claims_of(pod):
+            self._users.of_claim.setdefault(key, set()).add(uid)
+        return self.read(pod)
+
+    def read(self, pod: Pod) -> Pod:
+        """The same for a pod that may not be stored."""
+        if not pod.spec.resource_claims:
+            return pod
+        claims = {one.name: self._claim(pod, one) for one in pod.spec.resource_claims}
+        found = asked(claims, self._classes, self._rules)
+        return pod if found == pod.claims else replace(pod, claims=found)
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone."""
+        self._forget(uid)
+
+    def note_devices(self, node: str, devices: tuple[Device, ...]) -> None:
+        """The inventory of a node is new, or has changed."""
+        found = {device.claimed_as: device for device in devices if device.claimed_as}
+        if found != self._devices.get(node, {}):
+            self._devices[node] = found
+            self._read_waiting()
+
+    # --- inside --------------------------------------------------------------------------------------
+    def _claim(self, pod: Pod, reference: ClaimReference) -> ResourceClaim | None:
+        key = _key(pod, reference)
+        found = self._claims.get(key) if key else None
+        if found and reference.resource_claim_template_name:
+            owners = {owner.uid for owner in found.metadata.owner_references or ()}
+            return found if pod.metadata.uid in owners else None
+        return found
+
+    def _accepting(self, terms: Terms) -> Accepted:
+        """The devices that satisfy the expressions."""
+        if terms not in self._accepted:
+            self._accepted[terms] = self._judge(terms)
+        return self._accepted[terms]
+
+    def _judge(self, terms: Terms) -> Accepted:
+        judged, driver = self._options.judged, self._options.driver
+        uuids: set[str] = set()
+        models: set[str] = set()
+        unknown: str | None = None
+        for one in self._slices.values():
+            known = self._devices.get(one.spec.node_name, {})
+            for entry in one.spec.devices if one.spec.driver == driver and judged else ():
+                device = known.get(entry.get("name", ""))
+                verdicts = {term: judged(term, driver, entry) for term in terms} if device and judged else {}
+                if None in verdicts.values():
+                    unknown = next(term for term, verdict in verdicts.items() if verdict is None)
+                elif device and all(verdicts.values()):
+                    uuids.add(device.uuid)
+                    models.add(device.model)
+        return Accepted(frozenset(uuids), frozenset(models), unknown)
+
+    def _change_claim(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
+        if before and (now is None or now.metadata.uid != before.metadata.uid):
+            self._ledger.forget_claim(before.metadata.uid)
+        if now:
+            self._ledger.apply_claim(now, self._options.driver)
+        for uid in sorted(self._users.of_claim.get(key, ())):
+            self._reread(self._users.pods[uid])
+
+    def _change_slice(self, _key: str, before: ResourceSlice | None, now: ResourceSlice | None) -> None:
+        if before is None or now is None or before.spec.devices != now.spec.devices:
+            self._read_waiting()
+
+    def _read_waiting(self) -> None:
+        """Devices have changed: pods that wait may accept others."""
+        self._accepted.clear()
+        for pod in [pod for pod in self._users.pods.values() if not pod.spec.node_name]:
+            self._reread(pod)
+
+    def _read_all(self) -> None:
+        for pod in list(self._users.pods.values()):
+            self._reread(pod)
+
+    def _forget(self, uid: str) -> None:
+        known = self._users.pods.pop(uid, None)
+        for key in claims_of(known) if known else ():
+            of_claim = self._users.of_claim.get(key, set())
+            of_claim.discard(uid)
+            if not of_claim:
+                self._users.of_claim.pop(key, None)
+
+
+def claims_of(pod: Pod) -> tuple[str, ...]:
+    """``namespace/name`` of the claims that exist for the pod."""
+    return tuple(key for one in pod.spec.resource_claims or () if (key := _key(pod, one)))
+
+
+def _key(pod: Pod, reference: ClaimReference) -> str | None:
+    name = reference.resource_claim_name
+    if name is None:
+        made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses or ()}
+        name = made.get(reference.name)
+    return f"{pod.metadata.namespace}/{name}" if name else None
