@@ -15,6 +15,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 
 from booking.admission.certificate_authority import service_names
+from booking.admission.claim_tolerations import ClaimTolerations
 from booking.admission.cluster_view import CachedClusterView
 from booking.admission.endpoint import Endpoint
 from booking.admission.metrics import Metrics
@@ -173,7 +174,14 @@ def _serve_webhook(base: Base) -> tuple[dict[str, Check], dict[str, Check]]:
     metrics = Metrics(base.registry)
     admit = admission(base, metrics)
     webhook = TlsServer(
-        Endpoint(admit, clock, metrics, admit_last=admit.last, hide=VisibleDevices(metrics)),
+        Endpoint(
+            admit,
+            clock,
+            metrics,
+            admit_last=admit.last,
+            hide=VisibleDevices(metrics),
+            mark_claim=ClaimTolerations(metrics),
+        ),
         clock,
         host=settings.webhook_host,
         port=settings.webhook_port,
@@ -356,6 +364,7 @@ def _review(settings: ControllerSettings, *, gives_turns: Callable[[], bool]) ->
         ),
         gives_turns=gives_turns,
         maia=settings.maia,
+        claims=settings.book_claims,
     )
 
 

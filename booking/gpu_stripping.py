@@ -25,18 +25,21 @@ GROUPS: Final[tuple[Group, ...]] = ("initContainers", "containers")
 _KINDS: Final = ("limits", "requests")
 
 
-def spec_without_gpu(before: Json, *, zero: frozenset[str] = NOTHING) -> Json:
+def spec_without_gpu(
+    before: Json, *, zero: frozenset[str] = NOTHING, claims: frozenset[str] = NOTHING
+) -> Json:
     """The spec of a pod that requests no GPU and is not tied to nodes with GPUs.
 
     No container requests GPUs, or amounts of them, which would use up quota. ``NVIDIA_VISIBLE_DEVICES`` is
     ``none`` in all of them; required terms on labels about GPUs and a GPU RuntimeClass are dropped. All else
-    stays.
+    stays. A claim that other pods share is the user's, and stays; this pod only does not name it any more.
 
     Args:
         before: the spec with GPUs.
         zero: the GPU resources that a LimitRange would fill in: every container gets 0 of them.
+        claims: what the pod calls its claims for GPUs; those of other drivers stay.
     """
-    spec = dict(before)
+    spec = _without_claims(before, claims) if claims else dict(before)
     if GPU_RUNTIME in (spec.get("runtimeClassName") or ""):
         spec.pop("runtimeClassName")
         spec.pop("overhead", None)
@@ -44,6 +47,21 @@ def spec_without_gpu(before: Json, *, zero: frozenset[str] = NOTHING) -> Json:
     if spec.get("resources"):
         spec["resources"] = _without(spec["resources"], names.is_gpu_request)
     return _anywhere(spec)
+
+
+def _without_claims(spec: Json, claims: frozenset[str]) -> Json:
+    after = {**spec, **_containers(spec, lambda _, container: _unclaiming(container, claims))}
+    kept = [one for one in spec.get("resourceClaims") or () if one.get("name") not in claims]
+    after.pop("resourceClaims", None)
+    return {**after, "resourceClaims": kept} if kept else after
+
+
+def _unclaiming(container: Json, claims: frozenset[str]) -> Json:
+    resources = dict(container.get("resources") or {})
+    if not resources.get("claims"):
+        return container
+    resources["claims"] = [one for one in resources["claims"] if one.get("name") not in claims]
+    return {**container, "resources": resources}
 
 
 def named_gpu_resources(spec: Mapping[str, Any]) -> frozenset[str]:

@@ -9,6 +9,7 @@ from cluster.cache import ClusterCache
 from cluster.decide.entitlement import UserCoverage
 from cluster.decide.identity import DEFAULT_RULES, Rule, UsersOf, users_by_label
 from cluster.objects.bookings import Booking
+from cluster.objects.claims import PodClaims
 from cluster.objects.pods import Pod
 
 
@@ -47,6 +48,10 @@ class CachedClusterView:
             users = {booking.spec.user for booking in bookings.values()}
             made = self._labels = (bookings, users_by_label({*self._known, *users}, self._rules))
         return made[1]
+
+    def claims(self, pod: Pod) -> PodClaims | None:
+        """What a new pod's claims will ask for, as far as their templates exist."""
+        return self._cache.foreseen_claims(pod)
 
     def models(self) -> frozenset[str]:
         """The models of all devices that agents have published."""

@@ -18,6 +18,8 @@ LAST_PATH: Final = "/admit/last"
 """Where it asks last, about a pod that others have changed since."""
 HIDING_PATH: Final = "/admit/visible-devices"
 """Where it asks about pods without a GPU that are to see none, if it cannot write that itself."""
+CLAIMS_PATH: Final = "/admit/claims"
+"""Where it asks about new ResourceClaims, where claims can be booked."""
 LONGEST_BODY_BYTES: Final = 8 * 2**20
 """The API server stores objects of at most 1.5 MiB; a review carries one or two."""
 LONGEST_BODY_SECONDS: Final = 5.0
@@ -52,6 +54,7 @@ class Endpoint:
         *,
         admit_last: Callable[[bytes], Reply] | None = None,
         hide: Callable[[bytes], Reply] | None = None,
+        mark_claim: Callable[[bytes], Reply] | None = None,
         longest_body: int = LONGEST_BODY_BYTES,
         body_seconds: float = LONGEST_BODY_SECONDS,
     ) -> None:
@@ -63,10 +66,11 @@ class Endpoint:
             metrics: counts them.
             admit_last: answers what is posted to ``LAST_PATH``; None: nothing is there.
             hide: the same for ``HIDING_PATH``.
+            mark_claim: the same for ``CLAIMS_PATH``.
             longest_body: bytes.
             body_seconds: how long a client may take to send it.
         """
-        answers = {PATH: admit, LAST_PATH: admit_last, HIDING_PATH: hide}
+        answers = {PATH: admit, LAST_PATH: admit_last, HIDING_PATH: hide, CLAIMS_PATH: mark_claim}
         self._answers = {path: each for path, each in answers.items() if each}
         self._clock = clock
         self._metrics = metrics

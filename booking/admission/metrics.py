@@ -15,7 +15,9 @@ class Metrics:
             "admission_requests_total",
             "Requests of the API server, by outcome: booked, opportunistic, stripped (of its GPU),"
             " gpu-removed (by another webhook), cleaned (of reserved keys, or of GPUs by default),"
-            " hidden (GPUs, from a pod without one), untouched, refused (a share that cannot be granted);"
+            " hidden (GPUs, from a pod without one), guided (claims of others, to our scheduler),"
+            " kept-apart (a claim that tolerates what is kept for it), untouched,"
+            " refused (a share that cannot be granted);"
             " malformed requests by HTTP status.",
             ("outcome",),
             namespace=NAMESPACE,

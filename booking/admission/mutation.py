@@ -72,16 +72,40 @@ def admitted(
     }
 
 
-def stripped(pod: Json, message: str, scheduler: str, *, zero: frozenset[str] = NOTHING) -> Json:
+def guided(pod: Json, whose: Ownership, scheduler: str) -> Json:
+    """A pod with claims that ask for no GPU: its owner, and the scheduler that allocates all claims.
+
+    It gets no class, no gate and nothing else of a pod with GPUs.
+    """
+    metadata, spec = pod["metadata"], pod["spec"]
+    annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _STALE}
+    given = _replaced(spec, scheduler).scheduler_name
+    if given:
+        annotations.setdefault(names.REPLACED, encode_replaced(Replaced(scheduler_name=given)))
+    if whose.user is not None:
+        annotations[names.USER] = whose.user
+    annotations[names.ADMITTED] = "true"
+    changed = {"metadata": {**metadata, "annotations": annotations}}
+    return {**pod, **changed, "spec": {**spec, "schedulerName": scheduler}}
+
+
+def stripped(
+    pod: Json,
+    message: str,
+    scheduler: str,
+    *,
+    zero: frozenset[str] = NOTHING,
+    claims: frozenset[str] = NOTHING,
+) -> Json:
     """The pod without GPUs and cover annotations, with a message that explains why.
 
     It keeps its scheduler and its PriorityClass unless they are ours: those are for pods with GPUs only.
-    ``zero``: the GPU resources that a LimitRange would give it after us.
+    ``zero``: the GPU resources that a LimitRange would give it after us; ``claims``: what it calls its claims
+    for GPUs.
     """
     given_back = _unasked(_given_back(pod, scheduler))
-    return with_annotation(
-        {**given_back, "spec": spec_without_gpu(dict(given_back["spec"]), zero=zero)}, names.STRIPPED, message
-    )
+    spec = spec_without_gpu(dict(given_back["spec"]), zero=zero, claims=claims)
+    return with_annotation({**given_back, "spec": spec}, names.STRIPPED, message)
 
 
 def given_up(pod: Json, message: str, scheduler: str, *, zero: frozenset[str] = NOTHING) -> Json:

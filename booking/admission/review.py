@@ -6,6 +6,9 @@ that cannot be granted is refused. If no booking covers it, no GPU is free and t
 without a GPU instead. Keys reserved for us are removed from every pod, unless our own reclaimer created it.
 Everything else is left unchanged.
 
+Where claims can be booked, a pod with claims gets its user and our scheduler, too: one scheduler must
+allocate all claims, and what they ask for may not be known yet. If it is GPUs, the pod is one with GPUs.
+
 A pod that other webhooks have changed since is shown a second time, as the last one (``is_last``). Its class
 and scheduler are then decided again by what it requests now.
 """
@@ -20,7 +23,7 @@ import msgspec
 from booking.admission.annotation_checks import unreadable
 from booking.admission.cover_message import clause, day
 from booking.admission.free_gpus import FreeGpus
-from booking.admission.mutation import admitted, given_up, stripped
+from booking.admission.mutation import admitted, given_up, guided, stripped
 from booking.admission.owner import Creators, Ownership, PodNamespace, owner
 from booking.admission.patch import Operation, patch
 from booking.admission.pod_reader import Json, asks_for_gpus, our_keys, read, with_annotation, without_ours
@@ -38,11 +41,21 @@ from cluster import names
 from cluster.decide.coverage import Coverage, coverage
 from cluster.decide.entitlement import UserCoverage
 from cluster.decide.identity import UsersOf
+from cluster.objects.claims import PodClaims
 from cluster.objects.cover_annotations import instant_in
 from cluster.objects.pods import Pod
 
 Kind = Literal[
-    "booked", "opportunistic", "stripped", "gpu-removed", "cleaned", "hidden", "untouched", "refused"
+    "booked",
+    "opportunistic",
+    "stripped",
+    "gpu-removed",
+    "cleaned",
+    "hidden",
+    "guided",
+    "kept-apart",
+    "untouched",
+    "refused",
 ]
 Unbooked = Literal["queue", "strip"]
 """What happens to a pod without a booking for which no GPU is free: it waits, or starts without a GPU."""
@@ -77,6 +90,9 @@ class ClusterView(Protocol):
 
     def users_by_label(self) -> UsersOf:
         """The known users for each JupyterHub label."""
+
+    def claims(self, pod: Pod, /) -> PodClaims | None:
+        """What a new pod's claims will ask for, as far as their templates exist; None if that is no GPU."""
 
     def models(self) -> frozenset[str]:
         """The models of GPUs that the cluster has."""
@@ -149,6 +165,20 @@ class _Case:
         return until if until and until > now else None
 
 
+@dataclass(frozen=True, slots=True)
+class _NoGpu:
+    """A pod that asks for no GPU, as far as is known."""
+
+    request: ReviewRequest
+    received: Json
+    kept: Json
+    """The pod without our keys on it."""
+    until: str | None
+    notes: tuple[str, ...]
+    forged: tuple[str, ...]
+    zero: frozenset[str]
+
+
 def _never() -> bool:
     return False
 
@@ -172,6 +202,8 @@ class Review:
     """Whether GPUs without a booking are given in turn now: then pods wait behind the gate all the same."""
     maia: bool = False
     """Whether ``terminate-at`` on pods of trusted creators is MAIA's and is kept, also on comebacks."""
+    claims: bool = False
+    """Whether claims can be booked."""
 
     def __call__(
         self,
@@ -214,14 +246,12 @@ class Review:
         forged = () if from_us or request.is_last else tuple(ours)
         notes = (*([_ignored(ours)] if forged else []), *not_given, *shares.warnings)
         kept = bare if from_us else _cleaned(bare, replaced_stays=request.is_last)
-        if request.is_last and not asks_for_gpus(pod):
-            return self._gpu_removed(request, received, kept, until=until, notes=notes, zero=zero)
-        if not asks_for_gpus(pod):
-            if not notes:
-                return Outcome(kind="untouched")
-            after = kept if until is None else with_annotation(kept, names.TERMINATE_AT, until)
-            return Outcome(kind="cleaned", patch=patch(received, after), warnings=notes, forged=forged)
-        case = self._case(request, kept, view, now, is_certain=is_certain, until=until)
+        by_claims = self.claims and bool(pod.spec.resource_claims)
+        claims = view.claims(_in_namespace(pod, request.namespace)) if by_claims else None
+        if claims is None and not asks_for_gpus(pod):
+            other = _NoGpu(request, received, kept, until, notes, forged, zero)
+            return self._guided(other, view) if by_claims else self._other(other)
+        case = self._case(request, kept, view, now, is_certain=is_certain, until=until, claims=claims)
         case = replace(case, limits=shares.replaced)
         notes = (*notes, *unreadable(pod.metadata.annotations or {}))
         strips, queues = self._strips(request, case, now), self._queues(case, now)
@@ -262,6 +292,7 @@ class Review:
         *,
         is_certain: bool,
         until: str | None,
+        claims: PodClaims | None,
     ) -> _Case:
         pod, namespace = read(kept), view.namespace(request.namespace)
         whose = owner(
@@ -272,8 +303,32 @@ class Review:
             known=view.users_by_label,
         )
         stored = _as_stored(pod, request.namespace, with_annotation(kept, names.USER, whose.user), now)
+        stored = msgspec.structs.replace(stored, claims=claims)
         found = coverage(stored, view.user_coverage(stored, now), now) if is_certain and whose.user else None
         return _Case(pod=kept, stored=stored, whose=whose, namespace=namespace, found=found, until=until)
+
+    def _other(self, case: _NoGpu) -> Outcome:
+        """A pod without GPUs: its reserved keys are removed, and what another webhook has made useless."""
+        if case.request.is_last:
+            return self._gpu_removed(case)
+        if not case.notes:
+            return Outcome(kind="untouched")
+        until = case.until
+        after = case.kept if until is None else with_annotation(case.kept, names.TERMINATE_AT, until)
+        steps = patch(case.received, after)
+        return Outcome(kind="cleaned", patch=steps, warnings=case.notes, forged=case.forged)
+
+    def _guided(self, case: _NoGpu, view: ClusterView) -> Outcome:
+        """A pod whose claims ask for no GPU, or for something that is not known yet."""
+        whose = owner(
+            case.request.creator,
+            read(case.kept).metadata,
+            namespace=view.namespace(case.request.namespace),
+            creators=self.creators,
+            known=view.users_by_label,
+        )
+        steps = patch(case.received, guided(case.kept, whose, self.scheduler))
+        return Outcome(kind="guided", patch=steps, warnings=case.notes, forged=case.forged)
 
     def _strips(self, request: ReviewRequest, case: _Case, now: datetime) -> bool:
         """Whether the pod should start without a GPU if none is free.
@@ -296,28 +351,22 @@ class Review:
             (self.queue_gate or self.gives_turns()) and not is_guaranteed and not case.stored.spec.node_name
         )
 
-    def _gpu_removed(
-        self,
-        request: ReviewRequest,
-        received: Json,
-        kept: Json,
-        *,
-        until: str | None,
-        notes: tuple[str, ...],
-        zero: frozenset[str],
-    ) -> Outcome:
+    def _gpu_removed(self, case: _NoGpu) -> Outcome:
+        request, received, notes = case.request, case.received, case.notes
         if names.ADMITTED not in our_keys(request.pod):
             # A LimitRange may have filled in a GPU after another webhook's change: it is taken out again.
             outcome = Outcome(kind="cleaned", patch=patch(received, request.pod), warnings=notes)
             return outcome if outcome.patch else Outcome(kind="untouched")
-        after = given_up(kept, REMOVED, self.scheduler, zero=zero)
-        if until is not None:
-            after = with_annotation(after, names.TERMINATE_AT, until)
+        after = given_up(case.kept, REMOVED, self.scheduler, zero=case.zero)
+        if case.until is not None:
+            after = with_annotation(after, names.TERMINATE_AT, case.until)
         return Outcome(kind="gpu-removed", patch=patch(received, after), warnings=(REMOVED, *notes))
 
     def _stripped(self, received: Json, case: _Case, notes: tuple[str, ...], zero: frozenset[str]) -> Outcome:
         message = f"{case.why}, and no GPU that it may have is free: it was created without a GPU."
-        after = stripped(case.pod, message, self.scheduler, zero=zero)
+        claims = case.stored.claims
+        ours = frozenset(claims.names) if claims else NOTHING
+        after = stripped(case.pod, message, self.scheduler, zero=zero, claims=ours)
         if case.until is not None:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
         return Outcome(kind="stripped", patch=patch(received, after), warnings=(message, HINT, *notes))
@@ -359,6 +408,10 @@ def _as_stored(pod: Pod, namespace: str, kept: Json, now: datetime) -> Pod:
         annotations=dict(kept["metadata"]["annotations"]),
     )
     return Pod(metadata=meta, spec=pod.spec)
+
+
+def _in_namespace(pod: Pod, namespace: str) -> Pod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, namespace=namespace))
 
 
 def _as_requested(received: Json) -> Json:

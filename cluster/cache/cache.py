@@ -28,6 +28,7 @@ from cluster.decide.ledger.liveness import UNRESPONSIVE_AFTER, AgentState, Liven
 from cluster.decide.scheduler_filters import ClusterObjects
 from cluster.kube.resources import (
     BOOKINGS,
+    CLAIM_TEMPLATES,
     DEVICE_CLASSES,
     JOBS,
     LEASES,
@@ -43,6 +44,7 @@ from cluster.kube.resources import (
     T,
 )
 from cluster.objects.bookings import Booking
+from cluster.objects.claims import PodClaims
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -127,6 +129,13 @@ class ClusterCache:
         )
         self._pods.joined = claims.joined
         return claims
+
+    def foreseen_claims(self, pod: Pod) -> PodClaims | None:
+        """What the claims of a pod that does not exist yet will ask for, as far as their templates exist."""
+        if self._claims is None:
+            return None
+        with self._lock:
+            return self._claims.foreseen(pod, self.of(CLAIM_TEMPLATES).live)
 
     @property
     def follows_claims(self) -> bool:

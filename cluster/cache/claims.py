@@ -15,7 +15,7 @@ from cluster.cache.store import Store
 from cluster.decide.claims.asking import Accepted, Rules, Terms, asked
 from cluster.decide.ledger import Ledger
 from cluster.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
-from cluster.objects.claims import DeviceClass, ResourceClaim, ResourceSlice
+from cluster.objects.claims import ClaimTemplate, DeviceClass, PodClaims, ResourceClaim, ResourceSlice
 from cluster.objects.inventory import Device
 from cluster.objects.pods import ClaimReference, Pod
 
@@ -94,6 +94,14 @@ class Claims:
         claims = {one.name: self._claim(pod, one) for one in pod.spec.resource_claims}
         found = asked(claims, self._classes, self._rules)
         return pod if found == pod.claims else replace(pod, claims=found)
+
+    def foreseen(self, pod: Pod, templates: Mapping[str, ClaimTemplate]) -> PodClaims | None:
+        """What a new pod will ask for. Claims from templates do not exist yet: admission will mark them."""
+        claims: dict[str, ResourceClaim | None] = {}
+        for one in pod.spec.resource_claims or ():
+            template = templates.get(f"{pod.metadata.namespace}/{one.resource_claim_template_name}")
+            claims[one.name] = ResourceClaim(spec=template.spec.spec) if template else self._claim(pod, one)
+        return asked(claims, self._classes, self._rules, are_new=True)
 
     def forget(self, uid: str) -> None:
         """A pod is gone."""

@@ -1,4 +1,4 @@
-"""The hold on devices of claims as kube-scheduler sees it: a taint on each that only the pod's claims tolerate.
+"""The hold on devices of claims as kube-scheduler sees it: taints that only the pod's claims tolerate.
 
 kube-scheduler chooses the devices of claims itself, and does not ask us. So before a victim leaves, there is
 a DeviceTaintRule for each device of the hold, and it is old enough for kube-scheduler to know it: nothing

@@ -44,7 +44,11 @@ class Rules:
 
 
 def asked(
-    claims: Mapping[str, ResourceClaim | None], classes: Mapping[str, DeviceClass], rules: Rules
+    claims: Mapping[str, ResourceClaim | None],
+    classes: Mapping[str, DeviceClass],
+    rules: Rules,
+    *,
+    are_new: bool = False,
 ) -> PodClaims | None:
     """What a pod with these claims asks for; None if that is none of our devices.
 
@@ -52,6 +56,7 @@ def asked(
         claims: what the pod calls it -> claim; None for one that does not exist (yet).
         classes: name -> DeviceClass.
         rules: our driver, and how expressions are judged.
+        are_new: whether they are as users send them: our toleration is still to come.
     """
     known = {name: one for name, one in claims.items() if one is not None}
     wanted_by = {name: tuple(_requests(one, classes, rules.driver)) for name, one in known.items()}
@@ -75,7 +80,7 @@ def asked(
     if rules.judge is None or not open_requests:
         return found
     terms = {terms for _, terms in open_requests}
-    problem = _problem(ours, len(claims) - len(known), terms, has_key=bool(found.key))
+    problem = _problem(ours, len(claims) - len(known), terms, has_key=are_new or bool(found.key))
     accepted = Accepted() if problem else rules.judge(next(iter(terms)))
     if not problem and not accepted.uuids and accepted.unknown:
         problem = f"the expression {accepted.unknown} cannot be evaluated here"
