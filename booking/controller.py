@@ -244,6 +244,7 @@ def reclaim(base: Base) -> Reclaimer:
         executor=base.executor,
         random=base.random,
         jobs=base.cache.of(JOBS).all,
+        claims=lambda pod: base.cache.with_claims(pod).claims,
     )
     evictor.follow(base.following)
     elector = LeaderElector(

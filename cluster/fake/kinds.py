@@ -13,7 +13,7 @@ PRIORITY_CLASSES: Final = "priorityclasses"
 _BOOKINGS: Final = "bookings"
 _WEBHOOKS: Final = "mutatingwebhookconfigurations"
 
-WITH_STATUS: Final = frozenset({PODS, "nodes", _BOOKINGS})
+WITH_STATUS: Final = frozenset({PODS, "nodes", _BOOKINGS, "resourceclaims"})
 """Kinds whose ``status`` is written only through the subresource of that name."""
 
 STATUS_ALONE: Final = frozenset({_BOOKINGS})

@@ -126,6 +126,8 @@ class WholePod(Partial, frozen=True):
     metadata: FailedMeta = FailedMeta()
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
     status: dict[str, Any] = msgspec.field(default_factory=dict)
+    gpu_claims: tuple[str, ...] = msgspec.field(name=names.CLAIM_RESOURCE, default=())
+    """What it calls its claims for GPUs, where claims can be booked; no field of the API's."""
 
 
 class PodTemplate(Partial, frozen=True):

@@ -10,16 +10,17 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from booking.admission.claim_tolerations import ClaimTolerations
 from booking.admission.metrics import Metrics
 from booking.admission.patch import Operation
-from booking.controller import FOLLOWED, Base, admission, reclaim
+from booking.controller import Base, admission, followed, reclaim
 from booking.fair_shares_file import DEFAULT, FairSharesFile
 from booking.policy.fair_shares import FairShares
 from booking.policy_source import PERIOD
 from booking.reclaimer.executor import in_turn
 from booking.reclaimer.reclaimer import EVERY, Reclaimer
 from booking.settings import ControllerSettings
-from cluster.cache import ClusterCache, Informers
+from cluster.cache import ClusterCache, Informers, with_expressions
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.errors import ApiError
 from cluster.kube.events import EventRecorder
@@ -73,9 +74,12 @@ class Controller(Part):
         settings = ControllerSettings(instance=f"{self.name}-{self.lives}", **self._settings)
         self._fair_shares = FairSharesFile(settings.policy_file, self.clock, self._shares)
         threads, registry = Threads(), CollectorRegistry()
-        cache = ClusterCache(self.clock)
+        claims = with_expressions(settings.dra_driver) if settings.book_claims else None
+        cache = ClusterCache(self.clock, claims=claims)
         cache.keep_scheduling_objects()
-        following = Informers(self.kube, cache, self.clock, namespace=settings.namespace, kinds=FOLLOWED)
+        following = Informers(
+            self.kube, cache, self.clock, namespace=settings.namespace, kinds=followed(settings)
+        )
         wrong_clock = clock_skew_reason(self.kube.skew)
         # Base names the real process and client; here both are of one thread, with the methods that are used.
         for_one_thread: dict[str, Any] = {"process": threads, "kube": self.kube}
@@ -91,7 +95,8 @@ class Controller(Part):
             fair_shares=self._fair_shares,
             **for_one_thread,
         )
-        self.admit = admission(base, Metrics(registry))
+        metrics = Metrics(registry)
+        self.admit, self._mark_claim = admission(base, metrics), ClaimTolerations(metrics)
         reclaim(base)
         self.reclaimer: Reclaimer = threads.owner("reclaimer")
         self.elector: LeaderElector = threads.owner("elector")
@@ -123,8 +128,10 @@ class Controller(Part):
             self._refused_at = self.world.loop.now
 
     # --- the webhook -----------------------------------------------------------------------------------
-    def reviewed(self, pod: Mapping[str, Any], *, namespace: str, user: str, dry_run: bool) -> Json:
-        """The pod as the webhook wants it stored.
+    def reviewed(
+        self, pod: Mapping[str, Any], *, namespace: str, user: str, dry_run: bool, is_claim: bool = False
+    ) -> Json:
+        """The pod, or the claim, as the webhook wants it stored.
 
         Raises:
             NoAnswerError: it does not answer, or not with what the API server expects.
@@ -134,7 +141,7 @@ class Controller(Part):
             "kind": "AdmissionReview",
             "request": {
                 "uid": f"{self.name}-{next(self._numbers)}",
-                "kind": {"group": "", "version": "v1", "kind": "Pod"},
+                "kind": {"group": "", "version": "v1", "kind": "ResourceClaim" if is_claim else "Pod"},
                 "operation": "CREATE",
                 "userInfo": {"username": user},
                 "namespace": namespace,
@@ -143,7 +150,8 @@ class Controller(Part):
                 "dryRun": dry_run,
             },
         }
-        reply = self.respond(lambda: self.admit(msgspec.json.encode(question)))
+        answer = self._mark_claim if is_claim else self.admit
+        reply = self.respond(lambda: answer(msgspec.json.encode(question)))
         if reply.status != HTTPStatus.OK:
             raise NoAnswerError(reply.body.decode())
         response = msgspec.json.decode(reply.body)["response"]

@@ -6,7 +6,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from cluster import names
-from cluster.cache import UNSUCCESSFUL, Informers
+from cluster.cache import CLAIM_KINDS, UNSUCCESSFUL, ClaimOptions, Informers
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.events import EventRecorder
 from cluster.objects.pods import Pod
@@ -41,12 +41,18 @@ class Extender(Part):
     latency = 0.03
     user = f"system:serviceaccount:{names.NAMESPACE}:{names.EXTENDER}"
     is_ours = True
+    books_claims = False
+    """Whether claims can be booked."""
 
     def build(self) -> None:
         """As ``extender.__main__.build`` does, with one thread for all."""
         events = EventRecorder(self.kube, self.clock, component=names.EXTENDER, registry=CollectorRegistry())
-        state = ClusterState(self.clock)
-        following = Informers(self.kube, state, self.clock, namespace=names.NAMESPACE, pods=UNSUCCESSFUL)
+        claims = ClaimOptions() if self.books_claims else None
+        state = ClusterState(self.clock, claims=claims)
+        kinds = CLAIM_KINDS if claims else ()
+        following = Informers(
+            self.kube, state, self.clock, namespace=names.NAMESPACE, pods=UNSUCCESSFUL, kinds=kinds
+        )
         self.unready_reason = first_unready_reason(
             following.unready_reason, clock_skew_reason(self.kube.skew)
         )

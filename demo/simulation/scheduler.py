@@ -15,12 +15,14 @@ from cluster.decide.node_fit import node_rejection
 from cluster.kube.errors import ApiError
 from cluster.kube.leader_election import LeaderElector
 from cluster.kube.reflector import Reflector
-from cluster.kube.resources import NODES, PODS
+from cluster.kube.resources import NODES, PODS, RESOURCE_CLAIMS, TAINT_RULES
+from cluster.objects.claims import ResourceClaim, TaintRule
 from cluster.objects.demand import demand
 from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs, is_live, is_terminal
 from cluster.objects.quantity import parse_count
+from demo.simulation.claims import Allocator
 from demo.simulation.extender import SCHEDULER, Extender
 from demo.simulation.part import NoAnswerError, Part
 from demo.simulation.surroundings import Surroundings
@@ -40,7 +42,7 @@ FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 10.0
 FLUSHED_AFTER: Final = 300.0
 """Seconds that a pod waits without being tried."""
 
-State = Literal["active", "backoff", "fit", "extender", "binding"]
+State = Literal["active", "backoff", "fit", "extender", "claims", "binding"]
 
 
 @dataclass
@@ -96,6 +98,8 @@ class Scheduler(Part):
         self._queue: dict[str, Entry] = {}
         self._assumed: dict[str, tuple[str, Pod]] = {}
         self._pods, self._nodes, capacities = Kind(self._on_pod), Kind(self._on_node), Kind(self._on_requeue)
+        self._allocator = Allocator(self.kube)
+        claims, rules = Kind(self._on_claim), Kind(self._on_rule)
         self._busy = False
         self._elector = LeaderElector(
             self.kube, self.clock, name=names.SCHEDULER_LEASE, holder=f"{SCHEDULER}{self.lives}"
@@ -105,6 +109,11 @@ class Scheduler(Part):
             Reflector(self.kube, NODES, self._nodes, self.clock),
             Reflector(self.kube, REQUEUE_TRIGGERS, capacities, self.clock, namespace=names.NAMESPACE),
         )
+        if self._extender.books_claims:
+            self.follow(
+                Reflector(self.kube, RESOURCE_CLAIMS, claims, self.clock),
+                Reflector(self.kube, TAINT_RULES, rules, self.clock),
+            )
         self.every(2.0, self._elect, is_sign_of_life=True)
         self.every(30.0, self._flush, first=30.0)
 
@@ -144,6 +153,17 @@ class Scheduler(Part):
 
     def _on_requeue(self, _before: Any, _after: Any) -> None:
         self._move("extender")
+
+    def _on_claim(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
+        self._allocator.note_claim(before, after)
+        self._move("claims")
+
+    def _on_rule(self, before: TaintRule | None, after: TaintRule | None) -> None:
+        if before:
+            self._allocator.rules.pop(before.metadata.name, None)
+        if after:
+            self._allocator.rules[after.metadata.name] = after
+        self._move("claims")
 
     def _move(self, *states: State) -> None:
         for entry in self._queue.values():
@@ -190,25 +210,37 @@ class Scheduler(Part):
                 short.update(lacking)
             else:
                 suitable.append(node.metadata.name)
+        claims = self._allocator.claims_of(pod) if pod.spec.resource_claims else []
+        choices = self._allocator.choices(claims) if claims else {}
+        if claims is None or (claims and not choices.keys() & set(suitable)):
+            self._rejected(entry, "claims", "cannot allocate all claims. Preemption is not helpful.")
+            return
+        suitable = [name for name in suitable if not claims or name in choices]
         if not suitable:
             why = ", ".join(f"{n} Insufficient {key}" for key, n in short.items()) or "no node suits the pod"
             self._rejected(entry, "fit", f"0/{len(self._nodes.objects)} nodes are available: {why}.")
             return
-        if needed:
-            answer = self._extender.filter(pod, suitable)
-            if answer.error:
-                raise NoAnswerError(answer.error)
-            if not answer.node_names:
-                reasons = sorted(set(answer.failed_and_unresolvable_nodes.values()))
-                summary = ", ".join(reasons)
-                self._rejected(
-                    entry, "extender", f"0/{len(self._nodes.objects)} nodes are available: {summary}."
-                )
+        is_ours = bool(needed) or _claims_of_ours(pod)
+        if is_ours:
+            suitable = self._filtered(entry, suitable)
+            if not suitable:
                 return
-            suitable = answer.node_names
-        self._bind(entry, self._best(pod, suitable, needed=bool(needed)))
+        node = self._best(pod, suitable, needed=is_ours)
+        if claims:
+            self._allocator.write(claims, choices[node], pod)
+        self._bind(entry, node)
 
-    def _best(self, pod: Pod, suitable: list[str], *, needed: int) -> str:
+    def _filtered(self, entry: Entry, suitable: list[str]) -> list[str]:
+        """What the extender leaves of the nodes; if that is none, the pod is rejected."""
+        answer = self._extender.filter(entry.pod, suitable)
+        if answer.error:
+            raise NoAnswerError(answer.error)
+        if not answer.node_names:
+            summary = ", ".join(sorted(set(answer.failed_and_unresolvable_nodes.values())))
+            self._rejected(entry, "extender", f"0/{len(self._nodes.objects)} nodes are available: {summary}.")
+        return list(answer.node_names or ())
+
+    def _best(self, pod: Pod, suitable: list[str], *, needed: bool) -> str:
         if len(suitable) == 1 or not needed:
             return suitable[0]
         scores = self._extender.prioritize(pod, suitable)
@@ -216,12 +248,13 @@ class Scheduler(Part):
 
     def _bind(self, entry: Entry, node: str) -> None:
         pod, uid = entry.pod, entry.pod.metadata.uid
-        if _demand(pod) and self._extender.awaits_answer(node):
+        is_ours = bool(_demand(pod)) or _claims_of_ours(pod)
+        if is_ours and self._extender.awaits_answer(node):
             entry.state = "binding"
             self._assumed[uid] = (node, pod)
             self._bind_in_turn(entry, node, self.world.loop.now + PATIENCE)
             return
-        error = self._extender.bind(pod, node) if _demand(pod) else self._bind_plainly(pod, node)
+        error = self._extender.bind(pod, node) if is_ours else self._bind_plainly(pod, node)
         if error:
             self._failed(entry, error)
         elif self._queue.pop(uid, None):
@@ -312,3 +345,8 @@ def _free(node: Node, resource: str, used: Counter[tuple[str, str]]) -> int:
 def _demand(pod: Pod) -> dict[str, int]:
     """Resource -> devices that it needs; none of which it needs 0."""
     return {key: count for key, count in demand(container_needs(pod)).items() if count}
+
+
+def _claims_of_ours(pod: Pod) -> bool:
+    """Whether the extender is asked about a pod for its claims: our profile then names no resources."""
+    return bool(pod.spec.resource_claims) and pod.spec.scheduler_name == names.SCHEDULER_NAME

@@ -19,13 +19,13 @@ from booking.plan_controller import PlanController
 from booking.policy.limits import Limits
 from booking.principals import Principal
 from booking.records import BookingRequest, Record
-from booking.server import FOLLOWED
+from booking.server import FOLLOWED, FOLLOWED_FOR_CLAIMS
 from booking.server_metrics import ServerMetrics
 from booking.service import BookingService
 from booking.store import Store, open_store
 from booking.web.mirror_barrier import PATIENCE
 from cluster import names
-from cluster.cache import ClusterCache, Informers
+from cluster.cache import ClusterCache, Informers, with_expressions
 from cluster.kube.clock_skew import clock_skew_reason
 from demo.simulation.maker import Maker
 from demo.simulation.part import NoAnswerError, Part
@@ -42,6 +42,8 @@ class Server(Part):
     latency = 0.02
     user = f"system:serviceaccount:{names.NAMESPACE}:{names.BOOKING_SERVER}"
     is_ours = True
+    books_claims = False
+    """Whether claims can be booked."""
 
     def __init__(self, world: Surroundings, name: str, database: Path, policy: Limits) -> None:
         super().__init__(world, name)
@@ -56,10 +58,10 @@ class Server(Part):
     def build(self) -> None:
         """As ``booking.server.build`` does, with one thread for all."""
         self.store = open_store(f"sqlite:///{self.database}")
-        self.cache = ClusterCache(self.clock)
-        self.following = Informers(
-            self.kube, self.cache, self.clock, namespace=names.NAMESPACE, kinds=FOLLOWED
-        )
+        claims = with_expressions(names.DRA_DRIVER) if self.books_claims else None
+        kinds = (*FOLLOWED, *FOLLOWED_FOR_CLAIMS) if claims else FOLLOWED
+        self.cache = ClusterCache(self.clock, claims=claims)
+        self.following = Informers(self.kube, self.cache, self.clock, namespace=names.NAMESPACE, kinds=kinds)
         self.nodes = NodeCapacity(
             self.cache, self.clock, EvictionSettings(), unready_reason=self.following.unready_reason
         )

@@ -19,11 +19,20 @@ from cluster.fake.clock import START, FakeClock
 from cluster.fake.server import Attributes, FakeKube
 from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.interface import Selection
-from cluster.kube.resources import BOOKINGS, NODES, POD_TEMPLATES, PODS, WHOLE_PODS, WholePod
+from cluster.kube.resources import (
+    BOOKINGS,
+    NODES,
+    POD_TEMPLATES,
+    PODS,
+    RESOURCE_CLAIMS,
+    WHOLE_PODS,
+    WholePod,
+)
 from cluster.objects.bookings import Booking
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 from demo.simulation.agent import Agent
+from demo.simulation.claims import ClaimController
 from demo.simulation.controller import Controller
 from demo.simulation.controllers import Controllers
 from demo.simulation.extender import Extender
@@ -98,11 +107,13 @@ class Simulation:
         self._everybody: dict[str, Part] = {}
         self.devices = devices
         self.controllers = Controllers(self, "controllers")
+        self.claims = ClaimController(self)
         self.server = self.new_server(folder / "bookings.db", policy or Limits())
         replica = [Controller(self, f"controller-{n}", **settings) for n in range(replicas)]
         self.controller = replica[0]
         self.replicas = tuple(replica)
         self.extender = Extender(self, "extender")
+        self.extender.books_claims = self.server.books_claims = bool(settings.get("book_claims"))
         self.scheduler = Scheduler(self, "scheduler", self.extender)
         self.kubelets = {name: Kubelet(self, name) for name in devices}
         self.agents = {name: self.new_agent(self.kubelets[name], found) for name, found in devices.items()}
@@ -122,6 +133,8 @@ class Simulation:
 
     def _in_order(self) -> Iterable[Part]:
         yield self.controllers
+        if self.extender.books_claims:
+            yield self.claims
         yield from self.kubelets.values()
         yield from self.agents.values()
         yield self.server
@@ -261,6 +274,8 @@ class Simulation:
     # --- what the API server does ----------------------------------------------------------------------
     def _admitted(self, attributes: Attributes) -> Json:
         """Priority and webhook, as the API server calls them."""
+        if attributes.plural == RESOURCE_CLAIMS.plural and self.extender.books_claims:
+            return self._webhook(attributes)
         if attributes.plural != PODS.plural:
             return attributes.obj
         pod = self._webhook(attributes)
@@ -278,6 +293,7 @@ class Simulation:
                     namespace=attributes.namespace or "",
                     user=attributes.user,
                     dry_run=attributes.dry_run,
+                    is_claim=attributes.plural == RESOURCE_CLAIMS.plural,
                 )
             except NoAnswerError as error:
                 why = str(error)

@@ -3,6 +3,7 @@
 A write that could undo another client's write carries the resourceVersion that it was decided on.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,7 @@ from cluster.kube.resources import (
     PodTemplate,
     WholePod,
 )
+from cluster.objects.claims import PodClaims
 from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod, PodSpec, PodStatus
@@ -39,9 +41,13 @@ DEFAULT_GRACE: Final = 30
 class Calls:
     """The calls to the API server. Every method raises ``ApiError``."""
 
-    def __init__(self, kube: Kube, clock: Clock) -> None:
+    def __init__(
+        self, kube: Kube, clock: Clock, claims: Callable[[Pod], PodClaims | None] = lambda _: None
+    ) -> None:
+        """Args: claims: what a pod asks for by claims."""
         self._kube = kube
         self._clock = clock
+        self._claims = claims
 
     def whole(self, meta: Meta) -> WholePod | None:
         """The complete pod, None when it is gone."""
@@ -49,7 +55,10 @@ class Calls:
             found = self._kube.get(WHOLE_PODS, meta.name, namespace=meta.namespace)
         except NotFound:
             return None
-        return found if found.metadata.uid == meta.uid else None
+        if found.metadata.uid != meta.uid:
+            return None
+        claims = self._claims(read(found)) if found.spec.get("resourceClaims") else None
+        return msgspec.structs.replace(found, gpu_claims=claims.names) if claims else found
 
     def named(self, name: str, namespace: str) -> Pod | None:
         """The pod that has this name now, whatever its uid; None when there is none."""

@@ -44,6 +44,7 @@ from cluster.kube.errors import ApiError, Conflict, NotFound, StatusError
 from cluster.kube.interface import Kube
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import FAILED_PODS, POD_TEMPLATES, PODS, PodTemplate, WholePod
+from cluster.objects.claims import PodClaims
 from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.jobs import Job
 from cluster.objects.pods import Pod, is_terminating
@@ -73,6 +74,7 @@ class PodEvictor:
         executor: Executor = in_turn,
         random: Random | None = None,
         jobs: Callable[[], Mapping[str, Job]] = dict,
+        claims: Callable[[Pod], PodClaims | None] = lambda _: None,
     ) -> None:
         """``follow`` must be called before the first ``reconcile``.
 
@@ -84,12 +86,13 @@ class PodEvictor:
             executor: runs requests to the API server concurrently.
             random: spreads attempts over time.
             jobs: returns ``namespace/name`` -> Job, as known now.
+            claims: what a pod asks for by claims, as known now.
         """
         self._kube = kube
         self._jobs = jobs
         self._scheduler = scheduler
         self._clock = clock
-        self._calls = Calls(kube, clock)
+        self._calls = Calls(kube, clock, claims)
         self._events = events
         self.seen: Final = ComebackCache()
         """The cache of two reflectors; ``seen.on_change`` adds a callback for changes."""

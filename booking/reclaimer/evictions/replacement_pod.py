@@ -45,7 +45,8 @@ def replacement_pod(pod: WholePod, *, back: Back, reason: Reason, zero: frozense
     if back == "without-gpu":
         for key in dialect_names.KAI_REQUESTS:
             metadata["annotations"].pop(key, None)
-        return {"metadata": metadata, "spec": spec_without_gpu(spec, zero=zero)}
+        claims = frozenset(pod.gpu_claims)
+        return {"metadata": metadata, "spec": spec_without_gpu(spec, zero=zero, claims=claims)}
     metadata["annotations"] |= _counts(pod, reason) | _of_maia(pod.metadata)
     return {"metadata": metadata, "spec": spec}
 

@@ -1,0 +1,236 @@
+"""ResourceClaims as Kubernetes treats them: who makes them, gives them devices, and takes these back.
+
+``ClaimController`` is the resource claim controller of kube-controller-manager, ``Allocator`` the plugin
+DynamicResources of kube-scheduler, as far as our parts see them. Source: Kubernetes 1.37.
+
+Like the real one the allocator keeps the allocated devices in a set: a device that two claims have is free
+for it as soon as one of them is without it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from cluster import names
+from cluster.decide.claims.expressions import judged
+from cluster.kube.errors import ApiError
+from cluster.kube.interface import Kube
+from cluster.kube.reflector import Reflector
+from cluster.kube.resources import (
+    CLAIM_TEMPLATES,
+    DEVICE_CLASSES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    WHOLE_PODS,
+    WholePod,
+)
+from cluster.objects.claims import ExactRequest, ResourceClaim, TaintRule
+from cluster.objects.pods import Pod
+from demo.simulation.part import Part
+from demo.simulation.surroundings import Surroundings
+
+Json = dict[str, Any]
+Place = tuple[str, str]
+"""(pool, device)."""
+
+MAKER: Final = "system:serviceaccount:kube-system:resource-claim-controller"
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+class ClaimController(Part):
+    """Makes claims from templates, and takes devices from claims that no pod uses any more."""
+
+    latency = 0.01
+    user = MAKER
+
+    def __init__(self, world: Surroundings) -> None:
+        super().__init__(world, "claims")
+
+    def build(self) -> None:
+        """A new process."""
+        self._pods, self._claims = _Kept(), _Kept()
+        self.follow(
+            Reflector(self.kube, WHOLE_PODS, self._pods, self.clock),
+            Reflector(self.kube, RESOURCE_CLAIMS, self._claims, self.clock),
+            Reflector(self.kube, CLAIM_TEMPLATES, _Kept(), self.clock),
+        )
+
+    def on_events(self) -> None:
+        """Do what is due."""
+        try:
+            for pod in list(self._pods.objects.values()):
+                if "nodeName" not in pod.spec and _lives(pod):
+                    self._make(pod)
+            for claim in list(self._claims.objects.values()):
+                self._release(claim)
+        except ApiError:
+            self.after(1.0, self.on_events)
+
+    def _make(self, pod: WholePod) -> None:
+        """The claims of a pod that names templates, in its status."""
+        wanted = [one for one in pod.spec.get("resourceClaims") or () if one.get("resourceClaimTemplateName")]
+        made = {one["name"] for one in pod.status.get("resourceClaimStatuses") or ()}
+        for one in wanted:
+            if one["name"] not in made:
+                self._make_one(pod, one)
+
+    def _make_one(self, pod: WholePod, reference: Json) -> None:
+        meta = pod.metadata
+        template = self.kube.get(
+            CLAIM_TEMPLATES, reference["resourceClaimTemplateName"], namespace=meta.namespace
+        )
+        name = f"{meta.name}-{reference['name']}-{meta.uid}"
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid, "controller": True}
+        body = {
+            "metadata": {"name": name, "ownerReferences": [owner]},
+            "spec": msgspec.to_builtins(template.spec.spec),
+        }
+        self.kube.create(RESOURCE_CLAIMS, body, namespace=meta.namespace)
+        known = pod.status.get("resourceClaimStatuses") or []
+        status = {"resourceClaimStatuses": [*known, {"name": reference["name"], "resourceClaimName": name}]}
+        self.kube.patch(
+            WHOLE_PODS, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
+        )
+
+    def _release(self, claim: ResourceClaim) -> None:
+        meta = claim.metadata
+        owner = meta.controller
+        if owner and not self._uses(owner.uid):
+            self.kube.delete(RESOURCE_CLAIMS, meta.name, namespace=meta.namespace)
+            return
+        users = [one.uid for one in claim.status.reserved_for if self._uses(one.uid)]
+        if len(users) == len(claim.status.reserved_for):
+            return
+        left = [{"resource": "pods", "name": uid, "uid": uid} for uid in users]
+        status: Json = {"reservedFor": left or None} | ({} if left else {"allocation": None})
+        self.kube.patch(
+            RESOURCE_CLAIMS, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
+        )
+
+    def _uses(self, uid: str) -> bool:
+        pod = self._pods.objects.get(uid)
+        return pod is not None and pod.status.get("phase") not in ENDED
+
+
+def _lives(pod: WholePod) -> bool:
+    return pod.metadata.deletion_timestamp is None and pod.status.get("phase") not in ENDED
+
+
+class _Kept:
+    """A handler that keeps the objects of one kind, by uid."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {}
+
+    def replace(self, items: Iterable[Any], _version: str, /) -> None:
+        """All of them."""
+        self.objects = {item.metadata.uid: item for item in items}
+
+    def upsert(self, item: Any, /) -> None:
+        """New or changed."""
+        self.objects[item.metadata.uid] = item
+
+    def remove(self, item: Any, /) -> None:
+        """Gone."""
+        self.objects.pop(item.metadata.uid, None)
+
+
+class Allocator:
+    """What kube-scheduler knows of claims, and how it chooses devices."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self.claims: dict[str, ResourceClaim] = {}
+        """``namespace/name`` -> claim."""
+        self.rules: dict[str, TaintRule] = {}
+        self._allocated: set[Place] = set()
+
+    def note_claim(self, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
+        """A claim is new, has changed or is gone. Devices are a set: that is the fault."""
+        was, has = _places(before), _places(now)
+        self._allocated -= was - has
+        self._allocated |= has - was
+        if before:
+            self.claims.pop(before.key, None)
+        if now:
+            self.claims[now.key] = now
+
+    def claims_of(self, pod: Pod) -> list[ResourceClaim] | None:
+        """The pod's claims; None while one does not exist."""
+        made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses or ()}
+        called = [
+            one.resource_claim_name or made.get(one.name) or "" for one in pod.spec.resource_claims or ()
+        ]
+        found = [self.claims.get(f"{pod.metadata.namespace}/{name}") for name in called]
+        return None if None in found else [one for one in found if one]
+
+    def choices(self, claims: list[ResourceClaim]) -> dict[str, dict[str, list[Json]]]:
+        """Node -> name of a claim -> its results, where all claims can be met."""
+        fixed = {place[0] for claim in claims for place in _places(claim)}
+        pools = {one.spec.node_name for one in self._kube.list(RESOURCE_SLICES).items}
+        found: dict[str, dict[str, list[Json]]] = {}
+        for node in sorted(fixed or pools):
+            taken: set[Place] = set()
+            chosen = {claim.metadata.name: self._choose(claim, node, taken) for claim in claims}
+            if all(results is not None for results in chosen.values()):
+                found[node] = {name: results for name, results in chosen.items() if results is not None}
+        return found
+
+    def write(self, claims: list[ResourceClaim], chosen: Mapping[str, list[Json]], pod: Pod) -> None:
+        """PreBind: allocation and reservation in the status of each claim."""
+        for claim in claims:
+            meta = claim.metadata
+            users = [one.uid for one in claim.status.reserved_for if one.uid != pod.metadata.uid]
+            reserved = [{"resource": "pods", "name": uid, "uid": uid} for uid in [*users, pod.metadata.uid]]
+            status: Json = {"reservedFor": reserved}
+            if claim.status.allocation is None:
+                status["allocation"] = {"devices": {"results": chosen[meta.name]}}
+                self._allocated |= {(one["pool"], one["device"]) for one in chosen[meta.name]}
+            self._kube.patch(
+                RESOURCE_CLAIMS, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
+            )
+
+    def _choose(self, claim: ResourceClaim, node: str, taken: set[Place]) -> list[Json] | None:
+        if claim.status.allocation is not None:
+            return []
+        found: list[Json] = []
+        for request in claim.spec.devices.requests:
+            way = request.ways[0]
+            for place in self._suitable(way, node, taken)[: way.count]:
+                taken.add(place)
+                result = {"request": request.name, "driver": names.DRA_DRIVER}
+                found.append({**result, "pool": place[0], "device": place[1]})
+        wanted = sum(request.ways[0].count for request in claim.spec.devices.requests)
+        return found if len(found) == wanted else None
+
+    def _suitable(self, way: ExactRequest, node: str, taken: set[Place]) -> list[Place]:
+        known = self._kube.get(DEVICE_CLASSES, way.device_class_name)
+        selectors = (*known.spec.selectors, *way.selectors)
+        terms = [one.cel.expression for one in selectors if one.cel]
+        entries = (
+            (one.spec.driver, entry)
+            for one in self._kube.list(RESOURCE_SLICES).items
+            if one.spec.node_name == node
+            for entry in one.spec.devices
+        )
+        return [
+            (node, entry["name"])
+            for driver, entry in entries
+            if (node, entry["name"]) not in self._allocated | taken
+            and not self._is_tainted(node, entry["name"], way)
+            and all(judged(term, driver, entry) for term in terms)
+        ]
+
+    def _is_tainted(self, node: str, device: str, way: ExactRequest) -> bool:
+        tolerated = {(one.key, one.value) for one in way.tolerations}
+        return any(
+            (rule.spec.device_selector.pool, rule.spec.device_selector.device) == (node, device)
+            and (rule.spec.taint["key"], rule.spec.taint["value"]) not in tolerated
+            for rule in self.rules.values()
+        )
+
+
+def _places(claim: ResourceClaim | None) -> set[Place]:
+    allocation = claim.status.allocation if claim else None
+    return {(one.pool, one.device) for one in allocation.devices.results} if allocation else set()
