@@ -46,7 +46,8 @@ class World(Simulation):
         """
         devices = nodes or {name: tuple(a100(n, name) for n in range(2)) for name in ("n0", "n1")}
         super().__init__(folder, devices, start=EPOCH, replicas=replicas, policy=policy, **settings)
-        self.laws = watch_memory(self.kube, self.clock, leeway=leeway, maker=self._maker)
+        claims = bool(settings.get("book_claims"))
+        self.laws = watch_memory(self.kube, self.clock, leeway=leeway, maker=self._maker, claims=claims)
         self.is_unfinished = False
         """Whether the test ends while somebody has still to come back."""
         self.is_compared = False
