@@ -4,9 +4,11 @@ Used by the agent for every NVML report. First the state of each device (``adver
 ``with_cordons``), then the list of each resource (``listed``).
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -29,6 +31,8 @@ MIG_UUID = "MIG-"
 UNKNOWN_MODEL = "unknown"
 """The model of a GPU if only its id is known."""
 
+_NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9-]+")
+
 
 @dataclass(frozen=True, kw_only=True)
 class AdvertisingOptions:
@@ -42,11 +46,13 @@ class AdvertisingOptions:
     """MiB of each GPU that are not given in shares, besides the driver's own."""
     by_claims: bool = False
     """Whether claims give the devices (DRA), and no resource that a pod may name."""
+    claims_are_bookable: bool = False
+    """Whether these claims can be booked: then each device says by which name they have it."""
 
     @classmethod
-    def of_claims(cls, strategy: Strategy) -> "AdvertisingOptions":
+    def of_claims(cls, strategy: Strategy, *, bookable: bool = False) -> "AdvertisingOptions":
         """Where claims give the devices: they name MIG devices one by one, so none is hidden for others."""
-        return cls(strategy=strategy, mig=MigStrategy.MIXED, by_claims=True)
+        return cls(strategy=strategy, mig=MigStrategy.MIXED, by_claims=True, claims_are_bookable=bookable)
 
 
 def advertised(
@@ -80,7 +86,7 @@ def advertised(
         return missing if missing or device.uuid in held else unfit or _reached(device, found, held)
 
     return tuple(
-        _named(_unhealthy_for(_shareable(device, options), unready_reason(device)), options)
+        _named(_unhealthy_for(_shareable(device, options), unready_reason(device)), device, options)
         for device in found
     )
 
@@ -223,8 +229,29 @@ def _unhealthy_for(device: Device, why: str | None) -> Device:
     return msgspec.structs.replace(device, health="unhealthy", reason=why)
 
 
-def _named(device: Device, options: AdvertisingOptions) -> Device:
+def device_name(device: NodeDevice) -> str | None:
+    """The name of a device in its pool; None without a device node, by which no container could get it.
+
+    ``gpu-<minor>``, or for a MIG device ``gpu-<minor>-mig-<profile>-<GPU instance>``.
+    """
+    if device.minor is None:
+        return None
+    if device.part is None:
+        return f"gpu-{device.minor}"
+    profile = _NOT_IN_A_NAME.sub("-", device.part.profile.lower())
+    return f"gpu-{device.minor}-mig-{profile}-{device.part.gpu_instance}"
+
+
+def _named(device: Device, known: NodeDevice, options: AdvertisingOptions) -> Device:
     """The device, with its resource if that differs from the default for its kind."""
+    if options.claims_are_bookable:
+        whole, mig, profile = device.model.partition(names.MIG_MODEL)
+        return msgspec.structs.replace(
+            device,
+            resource=names.CLAIM_RESOURCE,
+            model=f"{whole}{names.CLAIMED_MODEL}{mig}{profile}",
+            claimed_as=device_name(known),
+        )
     if options.by_claims:
         return msgspec.structs.replace(device, resource=names.CLAIM_RESOURCE)
     if options.mig is MigStrategy.SINGLE and device.parent is not None:

@@ -99,7 +99,9 @@ def _preparation(
     )
     return Preparation(
         sources.device_cache,
-        AdvertisingOptions.of_claims(settings.device_list_strategy) if by_claims else way,
+        AdvertisingOptions.of_claims(settings.device_list_strategy, bookable=settings.book_claims)
+        if by_claims
+        else way,
         _folders(settings),
         checkpoint=sources.checkpoint,
         pods=sources.pods.at_once,

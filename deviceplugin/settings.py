@@ -55,6 +55,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     driver of claims. Devices that pods still have in another way of ours stay with them until they end."""
     dra_driver: DriverName = names.DRA_DRIVER
     """Name of the driver of claims, in DeviceClasses and ResourceSlices."""
+    book_claims: bool = False
+    """Whether claims can be booked: then the inventory says by which name claims have each device. Extender,
+    controller and booking server need the same."""
     device_list_strategy: Strategy = Strategy.CDI
     """How devices come into a container."""
     mig_strategy: MigStrategy = MigStrategy.NONE

@@ -4,12 +4,12 @@ Attributes and capacities have the names of NVIDIA's driver, so that expressions
 Source: NVIDIA k8s-dra-driver-gpu 25.x, Kubernetes 1.37 (resource/v1/types.go: limits).
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from cluster import names
+from deviceplugin.advertised import device_name
 from deviceplugin.node.feature_labels import family
 from deviceplugin.nvml.inventory import NodeDevice
 
@@ -21,7 +21,6 @@ MIB: Final = 2**20
 LONGEST_STRING: Final = 64
 """Characters of an attribute's text."""
 _BRANDS: Final = ("GeForce", "Quadro", "Titan", "Tesla")
-_NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9-]+")
 
 Entry = dict[str, Any]
 """A device as the API writes it."""
@@ -34,19 +33,6 @@ class Surroundings:
     driver_version: str | None = None
     """As NVML reports it: ``580.159.04``."""
     cuda_version: tuple[int, int] | None = None
-
-
-def device_name(device: NodeDevice) -> str | None:
-    """The name of a device in its pool; None without a device node, by which no container could get it.
-
-    ``gpu-<minor>``, or for a MIG device ``gpu-<minor>-mig-<profile>-<GPU instance>``.
-    """
-    if device.minor is None:
-        return None
-    if device.part is None:
-        return f"gpu-{device.minor}"
-    profile = _NOT_IN_A_NAME.sub("-", device.part.profile.lower())
-    return f"gpu-{device.minor}-mig-{profile}-{device.part.gpu_instance}"
 
 
 def offered(devices: Iterable[NodeDevice]) -> dict[str, NodeDevice]:

@@ -1,7 +1,11 @@
 """What Helm makes for GPUs by claims: rights of the node agent, its policy, classes, and what is refused."""
 
-import pytest
+from typing import Any
 
+import pytest
+import yaml
+
+from booking.admission.endpoint import CLAIMS_PATH, PATH
 from cluster import names
 from devcluster.errors import ClusterError
 from tests.charts.conftest import Render
@@ -9,6 +13,8 @@ from tests.charts.test_rendered import of_kind
 
 pytestmark = pytest.mark.component
 
+BOOKED: dict[str, Any] = {"dra": {"enabled": True, "booking": True}}
+EXISTING: dict[str, Any] = {"scheduler": {"mode": "existing"}}
 ON = {"dra": {"enabled": True}, "nodeAgent": {"devicePlugin": "dra"}}
 
 
@@ -41,3 +47,27 @@ def test_the_agent_sees_both_records_of_claims(render: Render) -> None:
 def test_nodes_of_claims_without_the_rights_for_it_are_refused(render: Render) -> None:
     with pytest.raises(ClusterError, match="set dra"):
         render({"nodeAgent": {"devicePlugin": "dra"}})
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [({"dra": {"booking": True}}, "set dra.enabled"), (BOOKED | EXISTING, "mode dedicated")],
+    ids=["without the driver", "with the cluster's own scheduler"],
+)
+def test_claims_are_not_booked_where_that_cannot_be_kept(
+    render: Render, values: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ClusterError, match=why):
+        render(values)
+
+
+def test_booked_claims_go_to_one_scheduler_that_asks_about_all_of_its_pods(render: Render) -> None:
+    found = {(one["kind"], one["metadata"]["name"]): one for one in render(BOOKED)}
+    configuration = found["ConfigMap", names.SCHEDULER_NAME + "-scheduler"]["data"]["scheduler.yaml"]
+    assert "managedResources" not in yaml.safe_load(configuration)["extenders"][0]
+    webhooks = found["MutatingWebhookConfiguration", names.WEBHOOK]["webhooks"]
+    asked = {path["clientConfig"]["service"]["path"]: path["rules"][0]["resources"] for path in webhooks}
+    assert asked == {PATH: ["pods"], CLAIMS_PATH: ["resourceclaims"]}
+    (condition,) = webhooks[0]["matchConditions"]
+    assert "resourceClaims" in condition["expression"]
+    assert ("ValidatingAdmissionPolicyBinding", "gpu-booking-claim-pods") in found

@@ -15,6 +15,7 @@ extenders:
     nodeCacheCapable: true
     # Otherwise pods would be bound without devices while the extender is unavailable.
     ignorable: false
+    {{- if not .root.Values.dra.booking }}
     # kube-scheduler counts GPUs, too, as the kubelet will.
     managedResources:
       - name: nvidia.com/gpu
@@ -26,6 +27,7 @@ extenders:
       - name: nvidia.com/mig-{{ . }}
         ignoredByScheduler: false
       {{- end }}
+    {{- end }}
 {{- end }}
 
 {{/* What a profile of kube-scheduler must leave to the extender: shares of GPUs, and how large they are. */}}
