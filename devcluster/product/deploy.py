@@ -39,16 +39,18 @@ Settings = Mapping[str, str]
 class Parts:
     """Our parts in one cluster."""
 
-    def __init__(self, cluster: Cluster, *, elects: bool = False) -> None:
+    def __init__(self, cluster: Cluster, *, elects: bool = False, claims: bool = False) -> None:
         """Start nothing yet.
 
         Args:
             cluster: where they run.
             elects: whether our kube-schedulers elect a leader by a Lease, as the chart's do. A single one
                 without election does not end when a busy machine keeps it from renewing a Lease.
+            claims: whether claims can be booked, on nodes whose agent gives its GPUs by them.
         """
         self._cluster = cluster
         self._elects = elects
+        self._claims = claims
         self.folder = cluster.state / "parts"
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self.people = People(cluster, self.folder)
@@ -192,6 +194,7 @@ class Parts:
             folder=self.folder,
             number=number,
             elects=self._elects,
+            claims=self._claims,
             arguments=self._cluster.emulation,
         )
         return answering, self._start(part)
@@ -237,13 +240,15 @@ class Parts:
         return daemon
 
     def _account(self, account: str, *, node: str | None = None) -> dict[str, str]:
-        return identity.environment(self._cluster, self.folder, account, node=node)
+        booking = {names.setting("book_claims"): "true"} if self._claims else {}
+        return identity.environment(self._cluster, self.folder, account, node=node) | booking
 
     def _values(self) -> dict[str, object]:
         """The chart's values: the parts run as processes of the host."""
         values = chart.external_values(self._cluster.address)
         by = {"mode": "existing", "name": existing.SCHEDULER} if self._mode == "existing" else {}
-        return {**values, "scheduler": by, "server": {**values["server"], "url": self.booking_url}}
+        claims = {"dra": {"enabled": True, "booking": True}} if self._claims else {}
+        return {**values, "scheduler": by, "server": {**values["server"], "url": self.booking_url}, **claims}
 
     def _usual(self) -> tuple[str, ...]:
         agents = (self.agent(node).name for node in self._cluster.nodes)

@@ -21,6 +21,7 @@ def part(
     folder: Path,
     number: int = 0,
     elects: bool = True,
+    claims: bool = False,
     arguments: Sequence[str] = (),
 ) -> Part:
     """How the scheduler is started; writes its configuration.
@@ -33,12 +34,15 @@ def part(
         folder: for its files.
         number: 0 for the first, 1 for the next ...; each asks the extender of its number.
         elects: whether it schedules only while it holds the Lease.
+        claims: whether the extender is asked about all pods, so about those with claims, too.
         arguments: further ones of its command line.
     """
     here = extender.scheduler(number)
     profile = scheduler_profile.configuration(
         kubeconfig=kubeconfig, extender_url=f"http://127.0.0.1:{extender.port(number)}", elects=elects
     )
+    if claims:
+        del profile["extenders"][0]["managedResources"]
     path = folder / f"{here}.json"
     path.write_text(json.dumps(profile, indent=1))
     command = [

@@ -63,6 +63,8 @@ class Design:
     emulates: str = ""
     kubelet: Mapping[str, str] = field(default_factory=dict)
     resources: tuple[str, ...] = (names.GPU_RESOURCE,)
+    claims: bool = False
+    """Whether claims can be booked."""
     alongside: Callable[[Cluster, Parts], AbstractContextManager[object]] = lambda _cluster, _parts: (
         nullcontext()
     )
@@ -81,7 +83,7 @@ class _Started:
             emulates=design.emulates,
         )
         self.cluster = stack.enter_context(Cluster.start(spec))
-        self.parts = Parts(self.cluster)
+        self.parts = Parts(self.cluster, claims=design.claims)
         self.parts.deploy(mode=design.mode, server=design.server, controller=design.controller)
         stack.enter_context(design.alongside(self.cluster, self.parts))
         watch = LiveWatch(
@@ -89,6 +91,7 @@ class _Started:
             SystemClock(),
             checkpoints_of(self.cluster),
             resources=design.resources,
+            claims=design.claims,
         )
         self.live_watch = stack.enter_context(watch)
         self.restoring = Restoring(self.cluster, self.parts, _complete(self.cluster))

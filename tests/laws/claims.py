@@ -4,7 +4,8 @@ Kept from what is stored, by the cache's own reading of claims. A device of a cl
 given to the pod, as soon as the pod is bound; a claim's change is a change of its pods.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace as changed
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -12,13 +13,16 @@ from msgspec.structs import replace
 from cluster import names
 from cluster.cache import CLAIM_KINDS, ClusterCache, with_expressions
 from cluster.cache.claims import claims_of
-from cluster.kube.resources import NODES, PODS, RESOURCE_CLAIMS
+from cluster.kube.resources import NODES, PODS, Object, Resource
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.claims import ResourceClaim
 from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
+from tests.laws.changes import WATCHED, Change
 
-FOLLOWED: Final = {one.plural: one for one in (*CLAIM_KINDS, NODES, PODS)}
+KINDS: Final[dict[str, Resource[Any]]] = {one.plural: one for one in CLAIM_KINDS}
+"""What is followed besides where claims can be booked."""
+_FED: Final[dict[str, Resource[Any]]] = {**KINDS, NODES.plural: NODES, PODS.plural: PODS}
 
 
 class ClaimedPods:
@@ -29,55 +33,66 @@ class ClaimedPods:
         self._stored: dict[str, Pod] = {}
         self._shown: dict[str, Pod] = {}
 
-    def note(self, plural: str, before: Any, after: Any) -> Iterator[tuple[Pod, Pod]]:
-        """An object has changed: (before, after) of each pod that is another one by it."""
-        if plural not in FOLLOWED:
-            return
-        store = self._cache.of(FOLLOWED[plural])
-        if after is not None:
-            store.upsert(after)
-        elif before is not None:
-            store.remove(before)
+    def known(self, plural: str, obj: Object) -> Any:
+        """An object of one of ``KINDS`` as it was last seen."""
+        meta = obj.metadata
+        key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+        return self._cache.of(KINDS[plural]).live.get(key)
+
+    def listed(self, plural: str, items: Iterable[Object]) -> list[Object]:
+        """All objects of a kind, as they are shown."""
+        found = list(items)
+        if plural in _FED:
+            self._cache.of(_FED[plural]).replace(found, "1")
+        if plural != PODS.plural:
+            return found
+        self._stored = {one.metadata.uid: one for one in found if isinstance(one, Pod)}
+        self._shown = {uid: self._show(one) for uid, one in self._stored.items()}
+        return list(self._shown.values())
+
+    def changes(self, change: Change) -> Iterator[Change]:
+        """A change as it is shown, and those of pods that follow from it."""
+        plural, before, after = change.plural, change.before, change.after
+        if plural in _FED:
+            store = self._cache.of(_FED[plural])
+            if after is not None:
+                store.upsert(after)
+            elif before is not None:
+                store.remove(before)
         if plural == PODS.plural:
-            self._keep(before, after)
-        if plural == RESOURCE_CLAIMS.plural:
-            yield from self._of_claim(after or before)
+            yield self._of_pod(change)
+        elif plural in WATCHED:
+            yield change
+        if isinstance(change.object, ResourceClaim):
+            for was, now in self._of_claim(change.object):
+                yield changed(change, plural=PODS.plural, before=was, after=now)
 
-    def before(self, pod: Any) -> Any:
-        """A pod as the watcher saw it last."""
-        return self._shown.get(pod.metadata.uid, pod) if pod is not None else None
+    def _of_pod(self, change: Change) -> Change:
+        uid = change.object.metadata.uid
+        before = self._shown.pop(uid, change.before)
+        self._stored.pop(uid, None)
+        if not isinstance(change.after, Pod):
+            return changed(change, before=before if change.before else None)
+        self._stored[uid], self._shown[uid] = change.after, self._show(change.after)
+        return changed(change, before=before if change.before else None, after=self._shown[uid])
 
-    def shown(self, pod: Pod | None) -> Pod | None:
-        """A pod as the watcher sees it."""
-        if pod is None or not pod.spec.resource_claims:
+    def _show(self, pod: Pod) -> Pod:
+        if not pod.spec.resource_claims:
             return pod
         found = self._cache.with_claims(pod)
-        uuids = self._uuids(found)
-        if not uuids or not pod.spec.node_name:
-            return found
-        given = {names.ASSIGNED: encode_assignment({"": uuids})}
-        annotations = {**(found.metadata.annotations or {}), **given}
-        return replace(found, metadata=replace(found.metadata, annotations=annotations))
-
-    def _uuids(self, pod: Pod) -> tuple[str, ...]:
-        held = {one.device for one in pod.claims.held} if pod.claims else set()
+        held = {one.device for one in found.claims.held} if found.claims else set()
         with self._cache.locked() as ledger:
             devices = ledger.view(pod.spec.node_name or "").devices
-        return tuple(sorted(device.uuid for device in devices if device.claimed_as in held))
-
-    def _keep(self, before: Pod | None, after: Pod | None) -> None:
-        if after is not None:
-            self._stored[after.metadata.uid] = after
-            if (shown := self.shown(after)) is not None:
-                self._shown[after.metadata.uid] = shown
-        elif before is not None:
-            self._stored.pop(before.metadata.uid, None)
-            self._shown.pop(before.metadata.uid, None)
+        uuids = tuple(sorted(device.uuid for device in devices if device.claimed_as in held))
+        if not uuids or not pod.spec.node_name:
+            return found
+        annotations = {**(pod.metadata.annotations or {}), names.ASSIGNED: encode_assignment({"": uuids})}
+        return replace(found, metadata=replace(pod.metadata, annotations=annotations))
 
     def _of_claim(self, claim: ResourceClaim) -> Iterator[tuple[Pod, Pod]]:
         for uid, pod in self._stored.items():
             if claim.key in claims_of(pod):
-                before, after = self._shown[uid], self.shown(pod)
-                if after is not None and after != before:
+                before, after = self._shown[uid], self._show(pod)
+                if after != before:
                     self._shown[uid] = after
                     yield before, after

@@ -55,6 +55,7 @@ class LiveWatch:
         resources: Iterable[str] = (names.GPU_RESOURCE,),
         leeway: float = LEEWAY,
         settles: float = SETTLES,
+        claims: bool = False,
     ) -> None:
         """Watch nothing yet.
 
@@ -65,17 +66,18 @@ class LiveWatch:
             resources: whose devices no two pods may have, by the checkpoints.
             leeway: seconds between the read and the write of an honest decision.
             settles: seconds for which what kubelets do and what they say may differ.
+            claims: whether pods may have devices by claims.
         """
         self._kube = kube
         self._clock = clock
-        self._watcher = LawWatcher(clock, leeway=leeway, settles=settles)
+        self._watcher = LawWatcher(clock, leeway=leeway, settles=settles, claims=claims)
         self._stream = Stream(self._watcher, clock)
         self._folders, self._resources = checkpoints, tuple(resources)
         self._checkpoints = Checkpoints(checkpoints, self._resources)
         self._stop = threading.Event()
         self._followers = [
             Follower(kube, r, clock, self._stream, namespace=names.NAMESPACE if r is LEASES else None)
-            for r in WATCHED.values()
+            for r in self._watcher.kinds.values()
         ]
         bodies = [self._pump, *(follower.run for follower in self._followers)]
         self._threads = [threading.Thread(target=body, name="laws", daemon=True) for body in bodies]

@@ -6,11 +6,9 @@ from typing import Any
 import msgspec
 
 from cluster.fake.server import ChangeView, FakeKube
-from cluster.kube.resources import PODS, Object, Resource
-from cluster.objects.pods import Pod
+from cluster.kube.resources import Object, Resource
 from cluster.process.clock import Clock
-from tests.laws.changes import WATCHED, Change, Maker
-from tests.laws.claims import FOLLOWED, ClaimedPods
+from tests.laws.changes import Change, Maker
 from tests.laws.watcher import LawWatcher
 
 
@@ -38,29 +36,21 @@ def watch_memory(
         maker: says who is writing at this moment, and what they know.
         claims: whether pods may have devices by claims.
     """
-    watcher = LawWatcher(clock, leeway=leeway)
-    claimed = ClaimedPods(clock) if claims else None
+    watcher = LawWatcher(clock, leeway=leeway, claims=claims)
 
     def see(view: ChangeView) -> None:
-        resource = WATCHED.get(view.plural) or (FOLLOWED.get(view.plural) if claimed else None)
-        if resource is None:
-            return
-        before, after = _typed(resource, view.before), _typed(resource, view.after)
-        before_it = claimed.before(before) if claimed and view.plural == PODS.plural else before
-        changed = [*claimed.note(view.plural, before, after)] if claimed else []
-        if view.plural in WATCHED:
-            shown = claimed.shown(after) if claimed and isinstance(after, Pod) else after
-            told(view.plural, before_it, shown, view.version)
-        for one, other in changed:
-            told(PODS.plural, one, other, view.version)
+        if resource := watcher.kinds.get(view.plural):
+            change = Change(
+                plural=view.plural,
+                before=_typed(resource, view.before),
+                after=_typed(resource, view.after),
+                version=view.version,
+                instant=clock.now(),
+                maker=maker(),
+            )
+            watcher.see(change)
 
-    def told(plural: str, before: Object | None, after: Object | None, version: str) -> None:
-        change = Change(
-            plural=plural, before=before, after=after, version=version, instant=clock.now(), maker=maker()
-        )
-        watcher.see(change)
-
-    for resource in WATCHED.values():
+    for resource in watcher.kinds.values():
         watcher.know(resource.plural, kube.list(resource).items)
     kube.on_change(see)
     return watcher

@@ -10,7 +10,7 @@ from cluster.kube.resources import Object
 from cluster.objects.meta import Meta
 from cluster.process.clock import Clock
 from tests.laws.broken import LawBrokenError
-from tests.laws.changes import WATCHED, Change
+from tests.laws.changes import Change
 from tests.laws.ordering import Ordering
 from tests.laws.watcher import LawWatcher
 
@@ -39,7 +39,7 @@ class Stream:
     def __init__(self, watcher: LawWatcher, clock: Clock) -> None:
         self._watcher = watcher
         self._clock = clock
-        self._ordering = Ordering(WATCHED)
+        self._ordering = Ordering(watcher.kinds)
         self._lock = threading.RLock()
         self._listed: set[str] = set()
         self._down: set[str] = set()
@@ -47,7 +47,7 @@ class Stream:
     @property
     def is_complete(self) -> bool:
         """Whether every kind has been listed."""
-        return self._listed == set(WATCHED)
+        return self._listed == set(self._watcher.kinds)
 
     def has_passed_on(self, version: int) -> bool:
         """Whether everything that came up to this version has reached the watcher."""
@@ -99,7 +99,7 @@ class Stream:
 
     def _changes(self, event: _Event) -> Iterator[Change]:
         """The change that an event is; a deletion may show the beginning of the termination as well."""
-        known: Object | None = self._watcher.state.object(event.plural, event.obj)
+        known: Object | None = self._watcher.known(event.plural, event.obj)
         meta = event.obj.metadata
         if known is not None and _version(meta) <= _version(known.metadata):
             return  # a list has shown it already

@@ -7,14 +7,15 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from cluster.kube.resources import Object
 from cluster.process.clock import Clock
 from deviceplugin.allocation.pod_devices import PodDevices
 from tests.laws import l1, l2, l3, l4, l5, l6, l9
 from tests.laws.broken import LawBrokenError
-from tests.laws.changes import Change
+from tests.laws.changes import WATCHED, Change
+from tests.laws.claims import KINDS, ClaimedPods
 from tests.laws.devices import decided_at, hold_on
 from tests.laws.history import History
 from tests.laws.l9 import Fingerprint, fingerprint_of
@@ -61,15 +62,21 @@ none are named, or it is no longer known how it was then, in any state of the le
 class LawWatcher:
     """Watches laws L1 to L6 and L9."""
 
-    def __init__(self, clock: Clock, *, leeway: float = 0.0, settles: float = 0.0) -> None:
+    def __init__(
+        self, clock: Clock, *, leeway: float = 0.0, settles: float = 0.0, claims: bool = False
+    ) -> None:
         """Watch nothing yet.
 
         Args:
             clock: the cluster's.
             leeway: seconds between the read and the write of an honest decision.
             settles: seconds for which what kubelets do and what they say may differ.
+            claims: whether pods may have devices by claims.
         """
         self._clock = clock
+        self._claimed = ClaimedPods(clock) if claims else None
+        self.kinds: Final = {**WATCHED, **KINDS} if claims else WATCHED
+        """What it must be shown."""
         self._settles = timedelta(seconds=settles)
         self._lock = threading.RLock()
         self._window = Window(timedelta(seconds=leeway))
@@ -91,6 +98,9 @@ class LawWatcher:
         """Every object of a kind as it is, however it came to that: nothing of it is judged."""
         with self._lock:
             now = self._clock.now()
+            items = self._claimed.listed(plural, items) if self._claimed else items
+            if plural not in WATCHED:
+                return
             self._window.put(self.state.knowing(plural, items, now), now)
             self._versions.begin(self.state, now)
             self._delivered.forget(plural)
@@ -102,6 +112,17 @@ class LawWatcher:
         Raises:
             LawBrokenError: it breaks a law that is not expected to break.
         """
+        with self._lock:
+            for one in tuple(self._claimed.changes(change)) if self._claimed else (change,):
+                self._see(one)
+
+    def known(self, plural: str, obj: Object) -> Any:
+        """An object as it was last seen, None when it was not."""
+        if self._claimed and plural not in WATCHED:
+            return self._claimed.known(plural, obj)
+        return self.state.object(plural, obj)
+
+    def _see(self, change: Change) -> None:
         with self._lock:
             self._history.add(change)
             found = [*self._judged(change)]
