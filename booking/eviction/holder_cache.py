@@ -17,7 +17,7 @@ from booking.eviction.snapshot import EvictionSnapshot, VictimPolicy
 from booking.eviction_settings import EvictionSettings
 from cluster.decide.eviction.costs import work_of
 from cluster.decide.eviction.fates import Fates, Member, member_of
-from cluster.decide.ledger import NodeView
+from cluster.decide.ledger import Holding, NodeView
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import is_stuck, stuck_from
 from cluster.objects.inventory import Device
@@ -191,7 +191,7 @@ def _model_holders(
     sharers: dict[str, PodHoldings] = {}
     for uuid in uuids:
         holdings = of.get(uuid, ())
-        if holdings and all(one.devices[uuid].mode for one in holdings):
+        if holdings and _have_it_together([one.devices[uuid] for one in holdings]):
             shared[uuid] = tuple(one.uid for one in holdings)
             sharers |= {one.uid: one for one in holdings}
         elif len(holdings) == 1:
@@ -217,6 +217,12 @@ def _model_holders(
         tuple(holder(one, tuple(theirs)) for uid, (one, theirs) in held.items() if uid in pods),
         SharedDevices(shared, {uid: holder(one, ()) for uid, one in sharers.items() if uid in pods}),
     )
+
+
+def _have_it_together(parts: list[Holding]) -> bool:
+    """Whether it is free once all of its holders are gone: they share it, or are pods of one claim."""
+    is_of_one_claim = len(parts) > 1 and len({part.claim for part in parts}) == 1 and bool(parts[0].claim)
+    return is_of_one_claim or all(part.mode for part in parts)
 
 
 def _filled(free: tuple[str, ...], holders: tuple[Holder, ...], shared: SharedDevices) -> ModelHolders:

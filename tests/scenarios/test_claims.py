@@ -7,11 +7,26 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.claiming import BY_CLAIM, claiming, devices_of_claims, rules, world_of_claims
-from tests.scenarios.seeing import is_back, runs
+from cluster import names
+from cluster.kube.resources import RESOURCE_CLAIMS
+from tests.scenarios.claiming import (
+    BY_CLAIM,
+    LARGE,
+    claim,
+    claiming,
+    devices_of_claims,
+    rules,
+    stored,
+    template,
+    world_of_claims,
+)
+from tests.scenarios.person import NAMESPACE
+from tests.scenarios.seeing import is_back, runs, waits
 from tests.scenarios.world import World
 
 Claims = Callable[..., World]
+UNKNOWN = "device.attributes['gpu.nvidia.com'].nosuch == 'x'"
+"""No device has the attribute: kube-scheduler fails, and so do we."""
 
 
 @pytest.fixture
@@ -25,15 +40,151 @@ def claims(tmp_path: Path) -> Iterator[Claims]:
         yield make
 
 
+def full(world: World, of: str = "one-gpu") -> dict[str, str]:
+    """Bob's pods have both GPUs: name -> uid."""
+    bobs = {name: world.bob.create(claiming(name, of)) for name in ("bob-1", "bob-2")}
+    world.until(lambda: runs(world, *bobs), "bob's pods run")
+    return bobs
+
+
 def test_a_pod_leaves_for_a_booked_pod_with_a_claim(claims: Claims) -> None:
     world = claims()
-    bobs = {name: world.bob.create(claiming(name)) for name in ("bob-1", "bob-2")}
-    world.until(lambda: all(runs(world, name) for name in bobs), "bob's pods run")
+    bobs = full(world)
     world.alice.book(model=BY_CLAIM)
     world.alice.create(claiming("alice-1"))
     rivals = [world.bob.create(claiming(f"rival-{n}")) for n in range(3)]
     world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
     world.until(lambda: any(is_back(world, name, uid) for name, uid in bobs.items()), "bob's pod is back")
-    assert rivals
-    assert all(len(held) == 1 for held in devices_of_claims(world).values())
+    (left,) = [name for name, uid in bobs.items() if is_back(world, name, uid)]
+    spec = world.whole(left).spec
+    assert not spec.get("resourceClaims"), "it came back without its claim"
+    assert not spec["containers"][0]["resources"].get("claims")
+    assert len(rivals) == len([n for n in range(3) if waits(world, f"rival-{n}")])
+    assert [len(held) for held in devices_of_claims(world).values()] == [1, 1]
     world.until(lambda: not rules(world), "no rule is left")
+
+
+def test_pods_that_share_a_claim_leave_together(claims: Claims) -> None:
+    world = claims(gpus=1)
+    claim(world, "shared")
+    with world.laws.expecting("L1", "L3"):  # the watcher knows no holder of several pods
+        bobs = {name: world.bob.create(claiming(name, "shared", named=True)) for name in ("bob-1", "bob-2")}
+        world.until(lambda: runs(world, *bobs), "both run on one GPU")
+        world.alice.book(model=BY_CLAIM)
+        world.alice.create(claiming("alice-1"))
+        world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
+        world.until(lambda: all(is_back(world, name, uid) for name, uid in bobs.items()), "both are back")
+    assert stored(world, "shared").status.allocation is None, "the claim is bob's, and stays"
+
+
+def test_nobody_leaves_for_a_claim_that_cannot_be_judged(claims: Claims) -> None:
+    world = claims()
+    template(world, "odd", UNKNOWN)
+    full(world)
+    world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1", "odd"))
+    world.run(60)
+    assert runs(world, "bob-1", "bob-2")
+    assert not rules(world)
+
+
+def test_nobody_leaves_whose_device_the_claim_does_not_accept(claims: Claims) -> None:
+    world = claims()
+    template(world, "huge", LARGE.replace("60", "600"))
+    full(world, "large-gpu")
+    world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1", "huge"))
+    world.run(60)
+    assert runs(world, "bob-1", "bob-2")
+
+
+def test_a_claim_of_another_driver_has_our_scheduler_and_nothing_else(claims: Claims) -> None:
+    """One scheduler allocates all claims, or two give the same device away."""
+    world = claims()
+    world.bob.create(claiming("nic", "of-another-driver"))
+    pod = world.pod("nic")
+    assert pod is not None
+    assert pod.spec.scheduler_name == names.SCHEDULER_NAME
+    assert (pod.metadata.annotation(names.USER), pod.spec.priority_class_name) == ("bob", None)
+
+
+def test_a_user_cannot_tolerate_what_is_kept_for_another(claims: Claims) -> None:
+    world = claims()
+    forged = [{"operator": "Exists"}, {"key": names.HELD_TAINT, "operator": "Exists"}]
+    exactly = {"deviceClassName": "gpu.nvidia.com", "count": 1, "tolerations": forged}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "alice-1", "uid": "of-alice", "controller": True}
+    body = {
+        "metadata": {"name": "forged", "ownerReferences": [owner]},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+    }
+    world.bob.kube.create(RESOURCE_CLAIMS, body, namespace=NAMESPACE)
+    (request,) = stored(world, "forged").spec.devices.requests
+    assert request.exactly is not None
+    assert [(one.key, one.value) for one in request.exactly.tolerations] == [
+        (names.HELD_TAINT, f"{NAMESPACE}.forged")
+    ]
+
+
+def test_a_device_is_kept_until_kubernetes_takes_it_from_the_claim(claims: Claims) -> None:
+    """A victim that is gone may still have its device: its claim has it until Kubernetes says otherwise."""
+    world = claims(gpus=1)
+    uid = world.bob.create(claiming("bob-1"))
+    world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
+    held = devices_of_claims(world)
+    world.alice.book(model=BY_CLAIM)
+    world.kill("claims", back_after=None)
+    # Made by hand, since nobody makes claims now: as the controller would have made it.
+    world.alice.create(claiming("alice-1"))
+    world.start("claims")
+    world.until(lambda: rules(world), "the device is kept")
+    world.kill("claims", back_after=None)
+    world.until(lambda: world.pod("bob-1") is None or is_back(world, "bob-1", uid), "bob's pod has gone")
+    world.run(5)
+    assert devices_of_claims(world) == held, "the claim has it still"
+    assert rules(world), "so it is kept"
+    assert not runs(world, "alice-1")
+    world.start("claims")
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
+
+
+def test_a_pod_whose_device_another_claim_has_is_not_bound(claims: Claims) -> None:
+    """kube-scheduler's set has lost a device that two claims had: it gives it to a third pod, we do not."""
+    world = claims(gpus=1)
+    world.bob.create(claiming("bob-1"))
+    world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
+    (bobs,) = devices_of_claims(world)["n0/gpu-0"]
+    claim(world, "shadow")
+    allocation = {"devices": {"results": [_result()]}}
+    for status in ({"allocation": allocation}, {"allocation": None}):
+        body = {"status": status}
+        world.kube.patch(RESOURCE_CLAIMS, "shadow", body, namespace=NAMESPACE, subresource="status")
+        world.run(1)
+    world.alice.create(claiming("third"))
+    world.until(lambda: len(devices_of_claims(world)["n0/gpu-0"]) == 2, "kube-scheduler has given it twice")
+    world.run(5)
+    third = world.pod("third")
+    assert third is not None
+    assert third.spec.node_name is None
+    assert runs(world, "bob-1")
+    assert bobs in devices_of_claims(world)["n0/gpu-0"]
+    world.bob.delete("bob-1")
+    world.until(lambda: runs(world, "third"), "it is bound once the device is its own")
+
+
+def test_no_part_of_ours_ever_writes_an_allocation(claims: Claims) -> None:
+    """One without ``allocationTimestamp`` blocks its pod for ever, and a second one of a device breaks L1."""
+    world = claims()
+    bobs = full(world)
+    world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1"))
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
+    world.until(lambda: any(is_back(world, name, uid) for name, uid in bobs.items()), "bob's pod is back")
+    writes = [call for call in world.kube.calls if call.verb != "GET" and "/resourceclaims/" in call.path]
+    assert {call.user for call in writes} <= {
+        "system:kube-scheduler",
+        "system:serviceaccount:kube-system:resource-claim-controller",
+    }
+
+
+def _result() -> dict[str, str]:
+    return {"request": "gpu", "driver": names.DRA_DRIVER, "pool": "n0", "device": "gpu-0"}
