@@ -114,8 +114,14 @@ class DeviceRequest(Partial, frozen=True):
 class RequestedDevices(Partial, frozen=True):
     """``spec.devices``."""
 
-    requests: tuple[DeviceRequest, ...] = ()
-    constraints: tuple[dict[str, Any], ...] = ()
+    given: tuple[DeviceRequest, ...] | None = msgspec.field(name="requests", default=None)
+    """Null in the bookmarks of a watch."""
+    constraints: tuple[dict[str, Any], ...] | None = None
+
+    @property
+    def requests(self) -> tuple[DeviceRequest, ...]:
+        """What is requested."""
+        return self.given or ()
 
 
 class ClaimSpec(Partial, frozen=True):

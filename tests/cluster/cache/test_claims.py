@@ -1,0 +1,100 @@
+"""What claims say of pods in the cache, in whatever order it comes (law L9)."""
+
+from itertools import permutations
+from typing import Any
+
+import msgspec
+import pytest
+
+from cluster import names
+from cluster.cache import ClaimOptions, ClusterCache
+from cluster.fake.clock import FakeClock
+from cluster.kube.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, Resource
+from cluster.objects.inventory import encode_inventory
+from tests.fakes.objects import a100
+
+DEVICE = msgspec.structs.replace(a100(0, "n0"), resource=names.CLAIM_RESOURCE, claimed_as="gpu-0")
+CLASS = {"metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": "'gpu.nvidia.com'"}}]}}
+INVENTORY = {names.INVENTORY: encode_inventory((DEVICE,))}
+NODE = {"metadata": {"name": "n0", "uid": "n0", "annotations": INVENTORY}}
+
+
+def claim(*users: str, version: str = "5", is_allocated: bool = True) -> dict[str, Any]:
+    results = [{"driver": names.DRA_DRIVER, "pool": "n0", "device": "gpu-0"}]
+    reserved = [{"resource": "pods", "uid": uid, "name": uid} for uid in users]
+    status = (
+        {"allocation": {"devices": {"results": results}}, "reservedFor": reserved} if is_allocated else {}
+    )
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    meta = {"name": "shared", "namespace": "vision", "uid": "claim", "resourceVersion": version}
+    return {"metadata": meta, "spec": {"devices": {"requests": [request]}}, "status": status}
+
+
+def pod(uid: str) -> dict[str, Any]:
+    meta = {"name": uid, "namespace": "vision", "uid": uid, "resourceVersion": "4"}
+    return {
+        "metadata": meta,
+        "spec": {"nodeName": "n0", "resourceClaims": [{"name": "g", "resourceClaimName": "shared"}]},
+    }
+
+
+PARTS: tuple[tuple[Resource[Any], dict[str, Any]], ...] = (
+    (NODES, NODE),
+    (DEVICE_CLASSES, CLASS),
+    (RESOURCE_CLAIMS, claim("a", "b")),
+    (PODS, pod("a")),
+    (PODS, pod("b")),
+)
+
+
+def cache_of(*parts: tuple[Resource[Any], dict[str, Any]]) -> ClusterCache:
+    cache = ClusterCache(FakeClock(), claims=ClaimOptions())
+    for resource, raw in parts:
+        cache.of(resource).upsert(msgspec.convert(raw, resource.type))
+    return cache
+
+
+@pytest.mark.parametrize("order", list(permutations(range(len(PARTS)))))
+def test_two_pods_of_one_claim_are_its_holders_in_any_order(order: tuple[int, ...]) -> None:
+    cache = cache_of(*(PARTS[number] for number in order))
+    with cache.locked() as ledger:
+        view = ledger.view("n0")
+    assert view.holders(DEVICE.uuid) == ("a", "b")
+    assert view.held[DEVICE.uuid].whole == 1
+    assert view.conflicts == ()
+    assert set(cache.pods) == {"a", "b"}
+
+
+def test_a_claim_holds_its_device_when_its_pod_is_gone_until_kubernetes_takes_it() -> None:
+    cache = cache_of(*PARTS[:4])
+    gone = msgspec.convert(
+        pod("a") | {"metadata": pod("a")["metadata"] | {"resourceVersion": "6"}}, PODS.type
+    )
+    cache.of(PODS).remove(gone)
+    with cache.locked() as ledger:
+        assert ledger.view("n0").holders(DEVICE.uuid) == ("claim",)
+    cache.of(RESOURCE_CLAIMS).upsert(
+        msgspec.convert(claim(version="7", is_allocated=False), RESOURCE_CLAIMS.type)
+    )
+    with cache.locked() as ledger:
+        assert ledger.view("n0").is_unheld(DEVICE.uuid)
+
+
+def test_a_device_of_two_claims_is_a_conflict() -> None:
+    other = claim("c", version="8")
+    other["metadata"] |= {"name": "other", "uid": "other"}
+    cache = cache_of(*PARTS, (RESOURCE_CLAIMS, other))
+    with cache.locked() as ledger:
+        assert ledger.view("n0").conflicts == (DEVICE.uuid,)
+
+
+def test_a_device_that_the_inventory_does_not_name_is_held_and_unknown() -> None:
+    cache = cache_of(*PARTS[1:4])
+    with cache.locked() as ledger:
+        assert ledger.view("n0").unknown == {names.CLAIM_RESOURCE: 1}
+
+
+def test_where_claims_cannot_be_booked_nothing_of_them_is_read() -> None:
+    cache = ClusterCache(FakeClock())
+    cache.of(PODS).upsert(msgspec.convert(pod("a"), PODS.type))
+    assert not cache.pods
