@@ -83,10 +83,6 @@ FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES, JOBS)
 """Kinds that it caches besides those that every part does; the chart's role allows to list and watch them."""
 
 
-FOLLOWED_FOR_CLAIMS: Final[tuple[Resource[Any], ...]] = CLAIM_KINDS
-"""What it caches besides where claims can be booked."""
-
-
 def main() -> int:
     """Run until a signal stops it; returns the exit code."""
     try:
@@ -176,7 +172,7 @@ def _backends(
     claims = with_expressions(settings.dra_driver) if settings.book_claims else None
     cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES, claims=claims)
     kubelets = settings.without_agent != "none"
-    kinds = (*FOLLOWED, *(FOLLOWED_FOR_CLAIMS if settings.book_claims else ()))
+    kinds = (*FOLLOWED, *CLAIM_KINDS) if settings.book_claims else FOLLOWED
     following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=kinds, kubelets=kubelets)
     terms = terms_of(settings)
     nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason, policy=policy.current)

@@ -63,6 +63,12 @@ for it."""
 HELD_TAINT: Final = f"{STATE_DOMAIN}/held"
 """Key of the taint on a device of claims that is kept for a waiting pod;
 only its claims tolerate the value."""
+RULE_PREFIX: Final = f"{PRODUCT}-"
+"""DeviceTaintRules of ours are ``gpu-booking-<uid of the waiting pod>-<digest of the device>``."""
+CLAIMS_WEBHOOK: Final = f"claims.admission.{DOMAIN}"
+"""The entry of our webhook configuration for new ResourceClaims."""
+CLAIM_PODS_POLICY: Final = "gpu-booking-claim-pods"
+"""The policy by which all pods with claims have our scheduler, and its binding."""
 HOLD_OF: Final = f"{STATE_DOMAIN}/hold-of"
 """Label of the DeviceTaintRules of a hold: uid of the waiting pod."""
 
@@ -458,6 +464,16 @@ def model_label(name: str) -> str:
     ('NVIDIA-RTX-A6000', 'Quadro-RTX-60008000-TU102')
     """
     return as_label(name) or "-".join(name.split())
+
+
+def claimed_model(model: str) -> str:
+    """The model of a device that is given by claims.
+
+    >>> claimed_model("NVIDIA-A100"), claimed_model("NVIDIA-A100-MIG-1g.10gb")
+    ('NVIDIA-A100-BY-CLAIM', 'NVIDIA-A100-BY-CLAIM-MIG-1g.10gb')
+    """
+    whole, mig, profile = model.partition(MIG_MODEL)
+    return f"{whole}{CLAIMED_MODEL}{mig}{profile}"
 
 
 def mig_profile(model: str) -> str | None:

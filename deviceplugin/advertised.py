@@ -245,11 +245,10 @@ def device_name(device: NodeDevice) -> str | None:
 def _named(device: Device, known: NodeDevice, options: AdvertisingOptions) -> Device:
     """The device, with its resource if that differs from the default for its kind."""
     if options.claims_are_bookable:
-        whole, mig, profile = device.model.partition(names.MIG_MODEL)
         return msgspec.structs.replace(
             device,
             resource=names.CLAIM_RESOURCE,
-            model=f"{whole}{names.CLAIMED_MODEL}{mig}{profile}",
+            model=names.claimed_model(device.model),
             claimed_as=device_name(known),
         )
     if options.by_claims:

@@ -132,14 +132,7 @@ def build(
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
     state = _cluster_state(settings, clock)
-    following = follow(
-        kube,
-        state,
-        clock,
-        namespace=settings.namespace,
-        kubelets=settings.kubelets,
-        claims=settings.book_claims,
-    )
+    following = follow(kube, state, clock, namespace=settings.namespace, kubelets=settings.kubelets)
     wrong_clock = clock_skew_reason(kube.skew)
     doubts: list[Check] = [wrong_clock]
     leading = leadership(settings, binding_kube, state, clock=clock, unfit=doubts)
@@ -184,7 +177,6 @@ def follow(
     *,
     namespace: str,
     kubelets: bool = False,
-    claims: bool = False,
 ) -> Informers:
     """The informers of the state, with Namespaces; events wait while kube-scheduler is answered."""
     return Informers(
@@ -192,7 +184,7 @@ def follow(
         state,
         clock,
         namespace=namespace,
-        kinds=(*FOLLOWED, *(FOLLOWED_FOR_CLAIMS if claims else ())),
+        kinds=(*FOLLOWED, *(FOLLOWED_FOR_CLAIMS if state.follows_claims else ())),
         pods=UNSUCCESSFUL,
         kubelets=kubelets,
         give_way=state.priority.give,

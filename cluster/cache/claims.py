@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cluster import names
 from cluster.cache.store import Store
-from cluster.decide.claims.asking import Accepted, Rules, Terms, asked
+from cluster.decide.claims.requested import Accepted, Rules, Terms, requested_by
 from cluster.decide.ledger import Ledger
 from cluster.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from cluster.objects.claims import ClaimTemplate, DeviceClass, PodClaims, ResourceClaim, ResourceSlice
@@ -92,7 +92,7 @@ class Claims:
         if not pod.spec.resource_claims:
             return pod
         claims = {one.name: self._claim(pod, one) for one in pod.spec.resource_claims}
-        found = asked(claims, self._classes, self._rules)
+        found = requested_by(claims, self._classes, self._rules)
         return pod if found == pod.claims else replace(pod, claims=found)
 
     def foreseen(self, pod: Pod, templates: Mapping[str, ClaimTemplate]) -> PodClaims | None:
@@ -101,7 +101,7 @@ class Claims:
         for one in pod.spec.resource_claims or ():
             template = templates.get(f"{pod.metadata.namespace}/{one.resource_claim_template_name}")
             claims[one.name] = ResourceClaim(spec=template.spec.spec) if template else self._claim(pod, one)
-        return asked(claims, self._classes, self._rules, are_new=True)
+        return requested_by(claims, self._classes, self._rules, are_new=True)
 
     def forget(self, uid: str) -> None:
         """A pod is gone."""

@@ -19,13 +19,13 @@ from booking.plan_controller import PlanController
 from booking.policy.limits import Limits
 from booking.principals import Principal
 from booking.records import BookingRequest, Record
-from booking.server import FOLLOWED, FOLLOWED_FOR_CLAIMS
+from booking.server import FOLLOWED
 from booking.server_metrics import ServerMetrics
 from booking.service import BookingService
 from booking.store import Store, open_store
 from booking.web.mirror_barrier import PATIENCE
 from cluster import names
-from cluster.cache import ClusterCache, Informers, with_expressions
+from cluster.cache import CLAIM_KINDS, ClusterCache, Informers, with_expressions
 from cluster.kube.clock_skew import clock_skew_reason
 from demo.simulation.maker import Maker
 from demo.simulation.part import NoAnswerError, Part
@@ -59,7 +59,7 @@ class Server(Part):
         """As ``booking.server.build`` does, with one thread for all."""
         self.store = open_store(f"sqlite:///{self.database}")
         claims = with_expressions(names.DRA_DRIVER) if self.books_claims else None
-        kinds = (*FOLLOWED, *FOLLOWED_FOR_CLAIMS) if claims else FOLLOWED
+        kinds = (*FOLLOWED, *CLAIM_KINDS) if claims else FOLLOWED
         self.cache = ClusterCache(self.clock, claims=claims)
         self.following = Informers(self.kube, self.cache, self.clock, namespace=names.NAMESPACE, kinds=kinds)
         self.nodes = NodeCapacity(

@@ -187,6 +187,7 @@ CLIMBS = (
     ("cluster/kube/client.py", "kubernetes", "The official Kubernetes client"),
     ("cluster/kube/node_lease.py", "waitress", "Plain HTTP is served"),
     ("deviceplugin/nvml/watch.py", "pynvml", "NVML is spoken"),
+    ("booking/reclaimer/planning/plan.py", "cel_expr_python", "Expressions of claims"),
     ("deviceplugin/advertised.py", "deviceplugin.plugin", "Inside the node agent"),
     ("deviceplugin/nvml/health.py", "deviceplugin.nvml.watch", "Inside deviceplugin.nvml"),
     ("deviceplugin/kubelet/channel.py", "deviceplugin.kubelet.pods_api", "Inside deviceplugin.kubelet"),

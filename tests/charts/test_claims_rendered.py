@@ -66,8 +66,9 @@ def test_booked_claims_go_to_one_scheduler_that_asks_about_all_of_its_pods(rende
     configuration = found["ConfigMap", names.SCHEDULER_NAME + "-scheduler"]["data"]["scheduler.yaml"]
     assert "managedResources" not in yaml.safe_load(configuration)["extenders"][0]
     webhooks = found["MutatingWebhookConfiguration", names.WEBHOOK]["webhooks"]
-    asked = {path["clientConfig"]["service"]["path"]: path["rules"][0]["resources"] for path in webhooks}
-    assert asked == {PATH: ["pods"], CLAIMS_PATH: ["resourceclaims"]}
+    requested = {path["clientConfig"]["service"]["path"]: path["rules"][0]["resources"] for path in webhooks}
+    assert requested == {PATH: ["pods"], CLAIMS_PATH: ["resourceclaims"]}
+    assert webhooks[1]["name"] == names.CLAIMS_WEBHOOK
     (condition,) = webhooks[0]["matchConditions"]
     assert "resourceClaims" in condition["expression"]
-    assert ("ValidatingAdmissionPolicyBinding", "gpu-booking-claim-pods") in found
+    assert ("ValidatingAdmissionPolicyBinding", names.CLAIM_PODS_POLICY) in found

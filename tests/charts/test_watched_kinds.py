@@ -8,7 +8,7 @@ import booking.controller
 import booking.server
 import extender.__main__
 from cluster import names
-from cluster.cache import ALWAYS
+from cluster.cache import ALWAYS, CLAIM_KINDS
 from cluster.kube.resources import POD_TEMPLATES, Resource
 from tests.charts.conftest import Document, Render
 from tests.charts.test_rendered import rules
@@ -36,7 +36,7 @@ def test_a_role_allows_to_watch_what_its_program_follows(
     ("part", "more"),
     [
         (names.EXTENDER, extender.__main__.FOLLOWED_FOR_CLAIMS),
-        (names.BOOKING_SERVER, booking.server.FOLLOWED_FOR_CLAIMS),
+        (names.BOOKING_SERVER, CLAIM_KINDS),
         (names.CONTROLLER, booking.controller.FOLLOWED_FOR_CLAIMS),
     ],
     ids=[names.EXTENDER, names.BOOKING_SERVER, names.CONTROLLER],

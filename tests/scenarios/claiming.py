@@ -37,7 +37,7 @@ def world_of_claims(folder: Path, nodes: tuple[str, ...] = ("n0",), gpus: int = 
     devices = {node: tuple(claimed(index, node) for index in range(gpus)) for node in nodes}
     world = World(folder, devices, book_claims=True, **settings)
     world.kube.put(
-        DEVICE_CLASSES, {"metadata": {"name": "gpu.nvidia.com"}, "spec": {"selectors": [_cel(CLASS)]}}
+        DEVICE_CLASSES, {"metadata": {"name": names.DRA_DRIVER}, "spec": {"selectors": [_cel(CLASS)]}}
     )
     for node, found in devices.items():
         publish(world, node, found)
@@ -101,7 +101,7 @@ def rules(world: World) -> list[str]:
 
 def _spec(*expressions: str, count: int = 1) -> Json:
     exactly = {
-        "deviceClassName": "gpu.nvidia.com",
+        "deviceClassName": names.DRA_DRIVER,
         "count": count,
         "selectors": [_cel(one) for one in expressions],
     }

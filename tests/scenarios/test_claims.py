@@ -111,7 +111,7 @@ def test_a_claim_of_another_driver_has_our_scheduler_and_nothing_else(claims: Cl
 def test_a_user_cannot_tolerate_what_is_kept_for_another(claims: Claims) -> None:
     world = claims()
     forged = [{"operator": "Exists"}, {"key": names.HELD_TAINT, "operator": "Exists"}]
-    exactly = {"deviceClassName": "gpu.nvidia.com", "count": 1, "tolerations": forged}
+    exactly = {"deviceClassName": names.DRA_DRIVER, "count": 1, "tolerations": forged}
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "alice-1", "uid": "of-alice", "controller": True}
     body = {
         "metadata": {"name": "forged", "ownerReferences": [owner]},

@@ -96,7 +96,7 @@ class TaintRules:
         uid = pod.metadata.uid
         digest = sha256(f"{node}/{device}/{key}".encode()).hexdigest()[:12]
         return {
-            "metadata": {"name": f"{names.PRODUCT}-{uid}-{digest}", "labels": {names.HOLD_OF: uid}},
+            "metadata": {"name": f"{names.RULE_PREFIX}{uid}-{digest}", "labels": {names.HOLD_OF: uid}},
             "spec": {
                 "deviceSelector": {"driver": self._driver, "pool": node, "device": device},
                 "taint": {"key": names.HELD_TAINT, "value": key, "effect": "NoSchedule"},

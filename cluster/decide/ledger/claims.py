@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from cluster import names
-from cluster.decide.claims.asking import held_by
+from cluster.decide.claims.requested import held_by
 from cluster.decide.ledger.amounts import Holding
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.objects.claims import ResourceClaim

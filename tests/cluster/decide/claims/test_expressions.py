@@ -2,9 +2,10 @@
 
 import pytest
 
+from cluster import names
 from cluster.decide.claims.expressions import judged
 
-DRIVER = "gpu.nvidia.com"
+DRIVER = names.DRA_DRIVER
 DEVICE = {
     "name": "gpu-0",
     "attributes": {

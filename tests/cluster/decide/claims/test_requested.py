@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide.claims.asking import Accepted, Rules, Terms, asked
+from cluster.decide.claims.requested import Accepted, Rules, Terms, requested_by
 from cluster.objects.claims import DeviceClass, PodClaims, ResourceClaim
 
 CLASSES = {
@@ -44,7 +44,7 @@ def a_claim(*requests: Json, uid: str = "c", held: tuple[str, ...] = (), **more:
 
 
 def of(*claims: ResourceClaim | None, are_new: bool = False) -> PodClaims | None:
-    return asked({f"c{n}": one for n, one in enumerate(claims)}, CLASSES, RULES, are_new=are_new)
+    return requested_by({f"c{n}": one for n, one in enumerate(claims)}, CLASSES, RULES, are_new=are_new)
 
 
 def test_requests_for_our_devices_are_counted_and_judged() -> None:

@@ -43,7 +43,7 @@ class Rules:
     """None where nobody plans: then any device would do, as kube-scheduler chooses it."""
 
 
-def asked(
+def requested_by(
     claims: Mapping[str, ResourceClaim | None],
     classes: Mapping[str, DeviceClass],
     rules: Rules,
