@@ -32,6 +32,8 @@ class DeviceSelector:
     not_uuids: frozenset[str] = frozenset()
     claimable: frozenset[str] | None = None
     """UUIDs of the devices that its claims accept for certain; None for any."""
+    doubt: str | None = None
+    """Why it is not known which devices its claims accept, a clause."""
 
     @property
     def is_by_model(self) -> bool:
@@ -90,6 +92,7 @@ class DeviceSelector:
                 f" among {', '.join(sorted(self.uuids))}" if self.uuids else "",
                 f" not among {', '.join(sorted(self.not_uuids))}" if self.not_uuids else "",
                 " that its claims accept" if self.claimable is not None else "",
+                f" (not known, so no pod leaves for it: {self.doubt})" if self.doubt else "",
             )
         )
 
@@ -103,6 +106,7 @@ def device_selector_of(pod: Pod) -> DeviceSelector:
         uuids=_listed(pod, names.UUID),
         not_uuids=_listed(pod, names.NOT_UUID),
         claimable=pod.claims.accepted if pod.claims else None,
+        doubt=pod.claims.problem if pod.claims else None,
     )
 
 

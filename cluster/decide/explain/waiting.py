@@ -64,7 +64,8 @@ def hold_message(hold: Hold) -> str:
 
 def _reasons(request: GpuRequest, nodes: list[NodeView], resource: str, needed: int) -> Iterator[Reason]:
     """All reasons why the pod waits, the most lasting first; only the first is meant to be read."""
-    kind = "GPUs" if resource == names.GPU_RESOURCE else f"devices {resource}"
+    kinds = {names.GPU_RESOURCE: "GPUs", names.CLAIM_RESOURCE: "GPUs by claims"}
+    kind = kinds.get(resource, f"devices {resource}")
     of_model = request.selector.text
     everything = [view.all_by_model.get(resource, {}) for view in nodes]
     models = sorted({model for groups in everything for model in groups})

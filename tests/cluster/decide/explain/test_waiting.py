@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from cluster import names
@@ -9,6 +10,7 @@ from cluster.decide.explain import hold_message, why_waiting
 from cluster.decide.explain.waiting import LASTING
 from cluster.decide.ledger import Ledger
 from cluster.decide.request import gpu_request_of
+from cluster.objects.claims import PodClaims
 from cluster.objects.hold import Hold
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_node, a_pod
 
@@ -270,3 +272,14 @@ def test_the_models_of_the_cluster_are_named_in_their_order() -> None:
     assert why(a_pod().asks(1).wants("X"), ledger) == (
         f"No node has a GPU of model X. Models in this cluster: {', '.join(models)}."
     )
+
+
+def test_a_claim_of_which_it_is_not_known_what_would_do_says_why() -> None:
+    claims = PodClaims(count=1, accepted=frozenset(), problem="its claim has alternatives")
+    device = msgspec.structs.replace(a100(0), resource=names.CLAIM_RESOURCE, claimed_as="gpu-0")
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", device))
+    pod = msgspec.structs.replace(a_pod().obj, claims=claims)
+    why = why_waiting(gpu_request_of(pod), ledger.views(["n0"]))
+    assert why is not None
+    assert "its claim has alternatives" in why
