@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from cluster import names
 from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState, Liveness
@@ -207,6 +208,8 @@ def is_short(view: NodeView, node: Node | None, pods: Mapping[str, Pod]) -> bool
     """
     allocatable = (node.status.allocatable if node else None) or {}
     for resource, models in view.healthy_by_model.items():
+        if resource == names.CLAIM_RESOURCE:
+            continue  # kubelets report no devices of claims
         missing = sum(map(len, models.values())) - _count(allocatable.get(resource, 0))
         if missing > 0 and missing > _under_another_name(view, resource, pods):
             return True

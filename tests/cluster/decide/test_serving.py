@@ -7,7 +7,15 @@ import pytest
 
 from cluster import names
 from cluster.decide.ledger.liveness import AgentState
-from cluster.decide.serving import LONGEST_PAUSE, MISSED_AFTER, KubeletRejection, Serving, awaits_answer
+from cluster.decide.ledger.view import view_of
+from cluster.decide.serving import (
+    LONGEST_PAUSE,
+    MISSED_AFTER,
+    KubeletRejection,
+    Serving,
+    awaits_answer,
+    is_short,
+)
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod
 from tests.extender.cluster import Cluster
@@ -258,3 +266,9 @@ def test_a_node_whose_kubelet_advertises_fewer_devices_than_its_agent_gets_no_po
     assert (found.node_names == ["n0"]) == is_whole
     if not is_whole:
         assert "[kubelet-short]" in found.failed_and_unresolvable_nodes["n0"]
+
+
+def test_a_kubelet_is_not_short_of_devices_that_claims_give() -> None:
+    device = msgspec.structs.replace(a100(0), resource=names.CLAIM_RESOURCE, claimed_as="gpu-0")
+    view = view_of("n0", devices=(device,), fault=None, holdings=(), on_hold={})
+    assert not is_short(view, a_node("n0", device), {})
