@@ -64,6 +64,12 @@ def claiming(name: str) -> dict[str, object]:
     return probe.pod(name, [container], extra=extra)
 
 
+def came_back(playground: Playground, name: str) -> bool:
+    """Whether a pod has taken the place of one that had to leave."""
+    found = [pod for pod in playground.pods() if pod.metadata.name == name]
+    return any(pod.metadata.annotation(names.RECREATED_FROM) for pod in found)
+
+
 def minors(playground: Playground, name: str) -> tuple[int, ...]:
     """Numbers of the GPUs whose device nodes the container has."""
     seen = probe.read_sight(playground.kubectl, namespace=playground.namespace, name=name)
@@ -82,8 +88,10 @@ def test_a_booked_claim_pod_gets_a_device_among_rivals(
     rivals = [bob.create(claiming(f"rival-{n}")) for n in range(RIVALS)]
     alice.create(claiming("alice"))
     playground.await_phase(["alice"])
-    uids = {name: playground.pod(name).metadata.annotation(names.RECREATED_FROM) for name in bobs}
-    (left,) = [name for name, before in uids.items() if before]
+    left = playground.await_that(
+        "one of bob's pods is back",
+        lambda: next((name for name in bobs if came_back(playground, name)), None),
+    )
     playground.await_phase([left])
     (device,) = minors(playground, "alice")
     stayed = {minor for name in bobs if name != left for minor in minors(playground, name)}
