@@ -64,10 +64,10 @@ def claiming(name: str) -> dict[str, object]:
     return probe.pod(name, [container], extra=extra)
 
 
-def came_back(playground: Playground, name: str) -> bool:
-    """Whether a pod has taken the place of one that had to leave."""
-    found = [pod for pod in playground.pods() if pod.metadata.name == name]
-    return any(pod.metadata.annotation(names.RECREATED_FROM) for pod in found)
+def came_back(playground: Playground, names_: list[str]) -> str | None:
+    """The one of these pods that has taken the place of one that had to leave."""
+    found = (pod for pod in playground.pods() if pod.metadata.annotation(names.RECREATED_FROM))
+    return next((pod.metadata.name for pod in found if pod.metadata.name in names_), None)
 
 
 def minors(playground: Playground, name: str) -> tuple[int, ...]:
@@ -88,10 +88,7 @@ def test_a_booked_claim_pod_gets_a_device_among_rivals(
     rivals = [bob.create(claiming(f"rival-{n}")) for n in range(RIVALS)]
     alice.create(claiming("alice"))
     playground.await_phase(["alice"])
-    left = playground.await_that(
-        "one of bob's pods is back",
-        lambda: next((name for name in bobs if came_back(playground, name)), None),
-    )
+    left = playground.await_that("one of bob's pods is back", lambda: came_back(playground, bobs))
     playground.await_phase([left])
     (device,) = minors(playground, "alice")
     stayed = {minor for name in bobs if name != left for minor in minors(playground, name)}
