@@ -91,6 +91,7 @@ def _cluster_state(settings: Settings, clock: Clock) -> ClusterState:
         home=settings.namespace,
         sources=SOURCES,
         placement=settings.placement,
+        bind_window=settings.bind_window,
     )
 
 
