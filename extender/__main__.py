@@ -236,7 +236,7 @@ def _listen(
     )
     probes = Probes(ready.registry, ready=checks)
     if settings.mode == "dedicated":
-        serve_plainly(with_probes(app, probes), settings, process)
+        serve_plainly(with_probes(app, probes), settings, process, clock)
     process.closing("probes", serve(probes, settings.probe_host, settings.probe_port).close)
     return [served.problem] if served else []
 

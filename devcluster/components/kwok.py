@@ -13,8 +13,8 @@ LABEL: Final = "simulated"
 """Label of the nodes whose kubelets it plays, and of no others."""
 _LEASE_SECONDS: Final = 40
 _PARALLEL_PODS: Final = 32
-"""Pods that it works on at one time. With its default of 4 a pod of a burst waits up to 0.9 s for its turn, but
-a real kubelet, which has its own node only, answers within some hundredths of a second."""
+"""Pods that it works on at one time. With its default of 4 a pod of a burst waits up to 0.9 s for its turn; a
+real kubelet, which has its own node only, answers within some hundredths of a second."""
 
 _NODE_STATUS: Final = """
 conditions:
