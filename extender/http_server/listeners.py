@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from cluster.process.clock import Clock
 from cluster.process.lifecycle import Process
+from cluster.process.loopback import LoopbackServer
 from extender.existing import Served
-from extender.http_server.loopback import LoopbackServer
 from extender.settings import Settings
 
 if TYPE_CHECKING:

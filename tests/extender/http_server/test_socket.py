@@ -12,8 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from cluster.process.clock import SystemClock
+from cluster.process.loopback import LONGEST_HEAD_BYTES, LoopbackServer
 from cluster.process.probes import Probes, Server, serve
-from extender.http_server.loopback import LONGEST_HEAD_BYTES, LoopbackServer
 from extender.http_server.server import with_probes
 from tests.extender.http_server.test_server import LIMIT, Served, captured
 

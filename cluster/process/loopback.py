@@ -226,9 +226,19 @@ class LoopbackServer:
     def _accept(self) -> None:
         while not self._closing.is_set():
             try:
-                sock, _ = self._listening.accept()
-            except OSError:
-                continue  # closed, or the client is gone already
+                self._accept_one()
+            except Exception:
+                if self._closing.is_set():
+                    return
+                log.exception("a connection could not be accepted", port=self.port)
+                self._clock.wait(self._closing, CHECKED_EVERY)
+
+    def _accept_one(self) -> None:
+        with suppress(ConnectionError):
+            sock, _ = self._listening.accept()
+            if self._closing.is_set():
+                sock.close()
+                return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = _Connection(sock, self._clock)
             thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
@@ -240,16 +250,23 @@ class LoopbackServer:
 
     def _watch(self) -> None:
         while not self._clock.wait(self._closing, min(CHECKED_EVERY, self._slowest / 4)):
-            now = self._clock.monotonic()
-            with self._lock:
-                waiting = sorted(
-                    (one for one in self._connections if not one.is_answering), key=lambda one: one.since
-                )
-                too_many = len(self._connections) - self._most
-            for number, one in enumerate(waiting):
-                longest = self._slowest if one.is_reading else IDLE_SECONDS
-                if now - one.since > (CHECKED_EVERY if number < too_many else longest):
-                    one.cut()
+            try:
+                self._cut_off()
+            except Exception:
+                log.exception("connections could not be checked", port=self.port)
+
+    def _cut_off(self) -> None:
+        """End the connections that are idle or slow for too long."""
+        now = self._clock.monotonic()
+        with self._lock:
+            waiting = sorted(
+                (one for one in self._connections if not one.is_answering), key=lambda one: one.since
+            )
+            too_many = len(self._connections) - self._most
+        for number, one in enumerate(waiting):
+            longest = self._slowest if one.is_reading else IDLE_SECONDS
+            if now - one.since > (CHECKED_EVERY if number < too_many else longest):
+                one.cut()
 
     def _serve(self, connection: _Connection) -> None:
         try:
