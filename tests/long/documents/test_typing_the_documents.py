@@ -44,7 +44,7 @@ COMMANDS = [
     if command not in OF_RELEASES
 ]
 KUBECTL = sorted(
-    {command for command in COMMANDS if re.match(r"kubectl (?!gpu\b)", command)},
+    {command for command in COMMANDS if re.match(r"kubectl (?!gpu\b|inspect\b)", command)},
     key=lambda c: (" delete " in c, c),
 )
 PLUGIN = sorted({command for command in COMMANDS if re.match(r"kubectl gpu\b", command)})
@@ -52,10 +52,10 @@ PLUGIN = sorted({command for command in COMMANDS if re.match(r"kubectl gpu\b", c
 HELM = sorted({command for command in COMMANDS if re.match(r"helm .*charts/", command)})
 ELSEWHERE = re.compile(
     r"make |python -m |export KUBECONFIG=\.\.\.$|nvidia-modprobe |\.venv/bin/python -m devcluster$"
-    r"|pip install |helm \w+( --install)?$"
+    r"|pip install |helm \w+( --install)?$|kubectl inspect gpushare$"
 )
 """Typed by test_commands.py and test_story.py, or what a command prints, a tool of NVIDIA's driver, a wheel's
-installation, or words of a sentence about Helm."""
+installation, words of a sentence about Helm, or a plugin of gpushare's."""
 SHORTEST_COMMAND = 3
 """``kubectl apply`` in a sentence is a verb: kubectl is asked what it does."""
 
