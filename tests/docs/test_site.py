@@ -17,6 +17,8 @@ LONGEST = 6 * 1024
 """Bytes."""
 MOST_WORDS = 1500
 """On a page of the manual: a reader's few minutes."""
+MOST_CHANGES = 40
+"""Lines about what a version contains, before what is thin in it."""
 GENERATED = re.compile(r"<!-- generated: .*?<!-- end -->", re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]*)#([^)\s]+)\)")
 
@@ -51,6 +53,12 @@ def test_pages_of_the_tree_exist_and_each_is_there_once() -> None:
 
 def test_the_first_page_is_a_door_and_no_manual() -> None:
     assert len((ROOT / "README.md").read_bytes()) <= LONGEST
+
+
+def test_the_changelog_says_in_forty_lines_what_a_version_contains() -> None:
+    for version in re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]:
+        contains = version.partition("### Still thin")[0].splitlines()[1:]
+        assert len([line for line in contains if line]) <= MOST_CHANGES
 
 
 @pytest.mark.parametrize("page", sorted(MANUAL.glob("*.md")), ids=lambda page: page.stem)
