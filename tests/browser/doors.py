@@ -1,4 +1,4 @@
-"""Pictures of the README's doors, taken in the demo: its first page, a person's, an administrator's, a group's."""
+"""Pictures of the README's doors, from the demo: a visitor's, a person's, an administrator's, a group's."""
 
 from pathlib import Path
 from typing import Final
