@@ -37,7 +37,7 @@ DOCUMENTS: Final = tuple(
         "docs/operations/metrics-node-agent.md",
         "docs/operations/names.md",
         "docs/operations/names-objects.md",
-        "docs/operations/names-others.md",
+        "docs/operations/names-foreign.md",
         "docs/operations/names-state.md",
         "docs/operations/problems.md",
         "docs/operations/settings.md",
@@ -79,7 +79,7 @@ def render(text: str) -> str:
 
 
 def names_table(which: str) -> str:
-    """The names of one table: ``keys``, ``state``, ``objects``, ``others`` or ``reasons``."""
+    """The names of one table: ``keys``, ``state``, ``objects``, ``foreign`` or ``reasons``."""
     spelled = (
         (home, getattr(home, name), text)
         for home in (names, event_reasons, dialect_names)
@@ -96,11 +96,12 @@ def names_table(which: str) -> str:
 
 
 def _table_of(name: str) -> str:
-    if name.startswith(f"{names.STATE_DOMAIN}/"):
+    domain, slash, _ = name.partition("/")
+    if slash and domain == names.HOLD.partition("/")[0]:
         return "state"
-    if name.startswith(f"{names.DOMAIN}/"):
+    if slash and domain == names.CHECKPOINT_AT.partition("/")[0]:
         return "keys"
-    return "objects" if _OURS.search(name) else "others"
+    return "objects" if _OURS.search(name) else "foreign"
 
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
@@ -131,7 +132,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "names-keys": lambda: names_table("keys"),
     "names-state": lambda: names_table("state"),
     "names-objects": lambda: names_table("objects"),
-    "names-others": lambda: names_table("others"),
+    "names-foreign": lambda: names_table("foreign"),
     "names-reasons": lambda: names_table("reasons"),
     "decisions": decisions_table,
     "rooms": rooms_diagram,
