@@ -31,7 +31,7 @@ def columns(server: ServerConnection, *, has_users: bool = False) -> tuple[Colum
         Column("STATE", state, colour=_colour),
         Column("START", lambda b: output.short(b["start"], zone, now)),
         Column("END", lambda b: output.short(b["end"], zone, now)),
-        Column("LEFT", lambda b: _left(b, now)),
+        Column("LEFT", lambda b: _left(b, now), wide=has_users),
         Column("USER", lambda b: b.get("user"), wide=not has_users, may_be_cut=True),
         Column("NAMESPACE", lambda b: b.get("namespace") or "all", wide=True),
         Column("TOPOLOGY", lambda b: b.get("topology"), wide=True),
