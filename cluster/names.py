@@ -144,6 +144,9 @@ SHARING_MODE: Final = f"{STATE_DOMAIN}/sharing"
 HOLD: Final = f"{STATE_DOMAIN}/hold"
 """On a waiting Pod, by the reclaimer: devices kept for it, a booked one or one whose turn it is
 (``cluster.objects.hold``)."""
+TURN: Final = f"{STATE_DOMAIN}/turn"
+"""On a Pod without a booking, by the reclaimer with its hold: for how many seconds from its start no GPU is
+taken from it for a share."""
 BARRED: Final = f"{STATE_DOMAIN}/barred"
 """On a booked Pod, by the reclaimer: nodes on which a hold was of no use, comma-separated."""
 BUDGETS_SINCE: Final = f"{STATE_DOMAIN}/budgets-since"

@@ -14,10 +14,11 @@ from booking.reclaimer.planning.node_candidates import NodeCandidates
 from booking.reclaimer.planning.plan import Plan, Round
 from booking.reclaimer.planning.waiting_pod import WaitingPod
 from booking.reclaimer.snapshot import Snapshot
+from cluster import names
 from cluster.decide.eviction.costs import microseconds
 from cluster.decide.eviction.victim_selection import NodeCandidate, VictimSelection
 from cluster.decide.fairshare import Running, Unit
-from cluster.decide.fairshare.settings import Amount
+from cluster.decide.fairshare.settings import SECOND, Amount
 from cluster.objects.pods import Pod, first_created
 
 
@@ -29,7 +30,8 @@ class TakingPlaces:
     one_round: Round
     candidates: NodeCandidates
     applicants: Mapping[str, Applicant]
-    plans: list[Plan] = field(default_factory=list)
+    plans: dict[str, list[Plan]] = field(default_factory=dict)
+    """Uid of a unit -> the plans for its pods."""
 
     def bounds(self, unit: Unit, gpus: Amount) -> Iterable[tuple[int, str]]:
         """Nodes that suit the pod, with a lower bound of what is lost there."""
@@ -56,8 +58,8 @@ class TakingPlaces:
     def settle(self, unit: Unit, selections: tuple[VictimSelection, ...]) -> None:
         """The pod gets these devices."""
         applicant = self.applicants[unit.uid]
-        for selection in selections:
-            self.plans.append(self.one_round.take(applicant.pod, need_in(applicant, self.model), selection))
+        need = need_in(applicant, self.model)
+        self.plans[unit.uid] = [self.one_round.take(applicant.pod, need, one) for one in selections]
 
     def _asks(self, unit: Unit) -> WaitingPod:
         applicant = self.applicants[unit.uid]
@@ -75,6 +77,12 @@ def running_in(
     }
 
 
+def turn_until(pod: Pod, since: int) -> int:
+    """Until when a pod that started at an instant is in its turn; 0 if it has none."""
+    text = pod.metadata.annotation(names.TURN) or ""
+    return since + int(text) * SECOND if text.isdecimal() and text.isascii() else 0
+
+
 def _running(pod: Pod, holder: Holder, shares: FairShares, *, now: int, record: Record) -> Running:
     unit = Unit(
         uid=holder.uid,
@@ -86,6 +94,7 @@ def _running(pod: Pod, holder: Holder, shares: FairShares, *, now: int, record: 
     return Running(
         unit=unit,
         since=holder.work.since(now),
+        turn_until=turn_until(pod, holder.work.since(now)),
         evictions=max(holder.work.evictions, len(taken)),
         taken=tuple(taken),
     )

@@ -11,10 +11,13 @@ from fractions import Fraction
 from itertools import islice
 from typing import Final
 
+import msgspec
+
+from booking.durations import Duration
 from booking.eviction.holder_cache import HolderCache
 from booking.fair_shares.applicants import Applicant, Applicants, applicant_of
 from booking.fair_shares.pools import Pool, pools_of
-from booking.fair_shares.standing import settings_of, tree_of
+from booking.fair_shares.standing import settings_of, tenant_of, tree_of
 from booking.policy.fair_shares import FairShares
 from booking.reclaimer.fair_shares.feasible import Feasible, need_in
 from booking.reclaimer.fair_shares.record import Record, RecordStore
@@ -31,7 +34,7 @@ from cluster.decide.fairshare import (
     Line,
     Pass,
     Shares,
-    ShareSettings,
+    Tenant,
     Unit,
     advance,
     deserve,
@@ -40,8 +43,9 @@ from cluster.decide.fairshare import (
     observe,
     reclaim,
 )
+from cluster.decide.fairshare.settings import SECOND, Amount
 from cluster.objects.hold import Hold
-from cluster.objects.pods import Pod
+from cluster.objects.pods import Pod, is_live
 from cluster.objects.scheduling_gates import is_queued
 from cluster.process.clock import Clock
 
@@ -53,9 +57,13 @@ SAVED_EVERY: Final = 60.0
 """Seconds after which the record is written again, if it says anything new."""
 TRIED_EVERY: Final = 5.0
 """Seconds after which the record is read or written again when that has failed."""
+IDLE_AFTER: Final = 60.0
+"""Seconds after the last pod has waited until what everybody is owed is not followed any more."""
 RESTS: Final = 4
 """The next pass waits this many times the duration of the last: the thread has more urgent work."""
 
+TURN: Final = 2
+"""The class of what is given beyond a share."""
 UNKNOWN: Final = deserve(EQUAL, 0, {}, {})
 """The shares of a time in which nobody waited: what was held then counts for nobody."""
 
@@ -81,6 +89,11 @@ class Turns:
         """What is remembered."""
         self.shares: dict[str, Shares] = {}
         """Model -> who holds and deserves what, after the last pass."""
+        self._owed: dict[str, tuple[Shares, Mapping[Tenant, Amount]]] = {}
+        """Model -> by what is owed since the last pass, and everybody's largest unit that waits. Whose others
+        have still to leave waits."""
+        self._busy: float | None = None
+        """When a pod waited last, monotonic."""
         self._infeasible: dict[str, float] = {}
         """Uid -> since when no node could take it, monotonic."""
         self._lines_by: FairShares | None = None
@@ -90,6 +103,7 @@ class Turns:
     def forget(self) -> None:
         """Nobody gets turns here: another process does, or fair shares are off."""
         self._in_line, self.lines, self.shares, self._infeasible = {}, {}, {}, {}
+        self._owed, self._busy = {}, None
         self._applicants = Applicants()
         self.record, self._is_informed, self._every = Record(), False, 0.0
         self._lines_by = None
@@ -107,9 +121,12 @@ class Turns:
         if self._is_informed:
             self._store.save(self.record, now)
         else:
-            self.record = self._store.load(now).with_taken(self.record.taken)
-            self._is_informed = True
+            self._read_record(now)
         self._every = SAVED_EVERY
+
+    def _read_record(self, now: int) -> None:
+        self.record = self._store.load(now).with_taken(self.record.taken)
+        self._is_informed = True
 
     def note_taken(self, victim: Pod) -> None:
         """A pod was evicted for the share of another user; it is recorded within seconds."""
@@ -123,14 +140,14 @@ class Turns:
             return []
         settings = self._settings()
         applicants = self._applicants.at(snapshot, settings)
-        if not applicants and not self._in_line:
-            self.shares, self._lines_by = {}, settings
+        if self._is_idle(applicants, snapshot):
+            self.shares, self._owed, self._lines_by = {}, {}, settings
             return []
         candidates = NodeCandidates(snapshot, inputs, holder_cache)
         self._update(applicants, snapshot, candidates)
         self._lines_by = settings
         pools = pools_of(snapshot, holder_cache, settings)
-        self._account(pools, snapshot, settings)
+        self._account(pools, snapshot, holder_cache, settings)
         one_round = Round(snapshot, candidates, Search(candidates))
         for pod in sorted(waiting_for_bookings(snapshot), key=first_in_time):
             one_round.serve(pod)
@@ -148,6 +165,13 @@ class Turns:
         return [*self._applicants.odd(), *(self._in_line[uid][0].pod for uid in late)]
 
     # --- inside --------------------------------------------------------------------------------------
+    def _is_idle(self, applicants: Mapping[str, Applicant], snapshot: Snapshot) -> bool:
+        """Whether nobody waits, for a while: a pod that leaves for another one comes back within seconds."""
+        now = self._clock.monotonic()
+        if applicants or self._in_line or snapshot.turns:
+            self._busy = now
+        return self._busy is None or now - self._busy >= IDLE_AFTER
+
     def _read_lines(self, snapshot: Snapshot, holder_cache: HolderCache, settings: FairShares) -> None:
         """Who waits, where no pass has found out: another process has led, or the policy is another now."""
         candidates = NodeCandidates(snapshot, PlanningInputs(), holder_cache)
@@ -184,15 +208,43 @@ class Turns:
         for model in models:
             self.lines[model].remove(uid)
 
-    def _account(self, pools: Mapping[str, Pool], snapshot: Snapshot, settings: FairShares) -> None:
+    def _account(
+        self,
+        pools: Mapping[str, Pool],
+        snapshot: Snapshot,
+        holder_cache: HolderCache,
+        settings: FairShares,
+    ) -> None:
         """What everybody holds and deserves now, and was owed until now."""
-        now, terms = microseconds(snapshot.now), terms_of(settings)
+        now, terms = microseconds(snapshot.now), settings_of(settings)
+        waiting = about_to_start(snapshot)
+        before_them = (
+            pools_of(snapshot.without_holds(frozenset(waiting)), holder_cache, settings) if waiting else {}
+        )
         for model in sorted(pools.keys() | self.shares.keys()):
-            pool, before = pools.get(model, Pool()), self.shares.get(model, UNKNOWN)
-            books = advance(self.record.books.get(model, Books(at=now)), before, now, terms)
-            wanted = self.lines[model].wanted if model in self.lines else {}
-            shares = deserve(tree_of(settings, model), pool.capacity, pool.held, wanted)
-            self.shares[model], self.record.books[model] = shares, observe(books, shares)
+            pool, line = pools.get(model, Pool()), self.lines.get(model, Line())
+            before, largest = self._owed.get(model, (UNKNOWN, {}))
+            books = advance(self.record.books.get(model, Books(at=now)), before, now, terms, largest=largest)
+            tree = tree_of(settings, model)
+            owed = shares = deserve(tree, pool.capacity, pool.held, line.wanted)
+            theirs = self._wanted_by(waiting, model, snapshot, settings)
+            if theirs:
+                wanted = _sum(line.wanted, theirs)
+                owed = deserve(tree, pool.capacity, before_them.get(model, pool).held, wanted)
+            self.shares[model], self._owed[model] = shares, (owed, line.largest)
+            self.record.books[model] = observe(books, owed)
+
+    def _wanted_by(
+        self, waiting: Mapping[str, Hold], model: str, snapshot: Snapshot, settings: FairShares
+    ) -> dict[Tenant, Amount]:
+        """What those of these pods want that are to have devices of a model."""
+        found: dict[Tenant, Amount] = {}
+        for uid, hold in waiting.items():
+            need = snapshot.needs.get(uid)
+            if need is not None and need.model == model:
+                tenant = tenant_of(snapshot.pods[uid], settings)
+                found[tenant] = found.get(tenant, 0) + len(hold.devices)
+        return found
 
     def _grant(self, applicants: Mapping[str, Applicant], one_round: Round) -> list[Plan]:
         """Free devices, in order."""
@@ -241,11 +293,12 @@ class Turns:
         candidates: NodeCandidates,
     ) -> list[Plan]:
         """Devices of those who hold too much, for those who have held too little for long enough."""
-        settings, made = self._settings(), []
+        settings, made = self._settings(), list[Plan]()
         applicants = {uid: applicant for uid, (applicant, _) in self._in_line.items()}
         for model in sorted(self.lines.keys() & pools.keys()):
             shares, pool = self.shares[model], pools[model]
             if not any(map(shares.is_starved, self.lines[model].tenants)):
+                self.record.books[model] = replace(self.record.books[model], loan_since=None)
                 continue
             places = TakingPlaces(model, one_round, candidates, applicants)
             outcome = reclaim(
@@ -255,14 +308,16 @@ class Turns:
                     books=self.record.books[model],
                     running=running_in(pool.holders, snapshot, settings, self.record),
                     places=places,
-                    settings=terms_of(settings),
+                    settings=settings_of(settings),
                     node_gpus=pool.largest_node,
                 )
             )
             self.shares[model], self.record.books[model] = outcome.shares, outcome.books
             for one in outcome.reclaims:
                 self._leave(one.unit.uid)
-            made += places.plans
+                turn = settings.turn if one.kind == TURN else None
+                plans = places.plans[one.unit.uid]
+                made += plans if turn is None else [in_a_turn(plan, turn) for plan in plans]
         return made
 
     # --- the last check ------------------------------------------------------------------------------
@@ -276,8 +331,12 @@ class Turns:
         need = snapshot.needs.get(uid)
         if need is None or need.booking or not hold.victims:
             return None
-        if settings.mode != "reclaim":
+        if settings.mode != "reclaim" or (hold.turn and settings.turn is None):
             return "the policy does not say any more that GPUs are taken back for fair shares"
+        if hold.turn and not all(victim in snapshot.pods for victim in hold.victims):
+            return None  # it has been paid for, and some have left: the others' leaving makes that of use
+        if hold.turn and not self._is_informed:
+            self._read_record(microseconds(snapshot.now))
         applicant = applicant_of(pod, settings)
         if self._lines_by != settings:
             self._read_lines(snapshot, holder_cache, settings)
@@ -290,7 +349,11 @@ class Turns:
         shares = deserve(tree_of(settings, need.model), pool.capacity, pool.held, wanted)
         books = self.record.books.get(need.model, Books())
         # What was withheld has been paid with when the devices were taken.
-        terms = replace(terms_of(settings), worth=Fraction(0))
+        terms = replace(settings_of(settings), worth=Fraction(0))
+        if hold.turn:
+            books = _with_leeway(books, shares, applicant.unit.tenant)
+        else:
+            terms = replace(terms, turn=None)
         case = Case(applicant.unit, shares, books, terms, pool.largest_node)
         there = {victim: pool.holders[victim] for victim in hold.victims if victim in pool.holders}
         victims = running_in(there, without, settings, self.record)
@@ -299,6 +362,29 @@ class Turns:
         return None
 
 
-def terms_of(settings: FairShares) -> ShareSettings:
-    """The settings, without turns: whoever would get more than a share waits for free GPUs."""
-    return replace(settings_of(settings), turn=None)
+def about_to_start(snapshot: Snapshot) -> Mapping[str, Hold]:
+    """The holds of pods for which others have still to leave: until then these hold the devices."""
+    return {
+        uid: hold
+        for uid, hold in snapshot.turns.items()
+        if hold.turn and any((one := snapshot.pods.get(victim)) and is_live(one) for victim in hold.victims)
+    }
+
+
+def in_a_turn(plan: Plan, turn: Duration) -> Plan:
+    """The plan for a pod that is not taken for shares while its turn lasts."""
+    hold = msgspec.structs.replace(plan.hold, turn=round(turn.nominal.total_seconds()))
+    return replace(plan, hold=hold)
+
+
+def _sum(one: Mapping[Tenant, Amount], other: Mapping[Tenant, Amount]) -> dict[Tenant, Amount]:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in {*one, *other}}
+
+
+def _with_leeway(books: Books, shares: Shares, tenant: Tenant) -> Books:
+    """The books as if what a controller that crashes may lose of the record had been owed to the tenant."""
+    span, accounts = round(2 * SAVED_EVERY * SECOND), dict(books.accounts)
+    for node in shares.tree.path(tenant):
+        account = books.of(node)
+        accounts[node] = replace(account, lag=account.lag + int(shares.lacks(node) * span))
+    return replace(books, accounts=accounts)

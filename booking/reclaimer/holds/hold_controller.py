@@ -161,11 +161,12 @@ class HoldController:
         if plan.at_once:
             victims = filter(None, map(self._context.seen, hold.victims))
             self._victim_eviction.prepare(victims, is_booked=hold.need == "booking")
-        pod = self._patch(plan.pod, {names.HOLD: encode_hold(hold)}, lifts_gate=plan.lifts_gate)
+        written = {names.HOLD: encode_hold(hold)} | _turn(plan.pod, hold.turn)
+        pod = self._patch(plan.pod, written, lifts_gate=plan.lifts_gate)
         if pod is None:
             return
-        written = self._written[uid] = _Written(hold, pod, at)
-        self._begun.append(written)
+        one = self._written[uid] = _Written(hold, pod, at)
+        self._begun.append(one)
         self._context.metrics.holds.labels("written").inc()
         log.info(
             "devices are kept for a pod",
@@ -360,7 +361,8 @@ class HoldController:
         if now - timer.complete < BOUND_WITHIN:
             return
         try:
-            done = self._patch(pod, {names.HOLD: None, names.BARRED: self._bars.with_node(pod, hold.node)})
+            bar = {names.BARRED: self._bars.with_node(pod, hold.node)}
+            done = self._patch(pod, {names.HOLD: None} | bar | _turn(pod, 0))
         except ApiError:
             # Without the API server it could not be bound: its time starts again when there is one.
             timer.complete = None
@@ -397,7 +399,7 @@ class HoldController:
         ``bar``: a node on which no other pod is to leave for it for a while.
         """
         barred = {names.BARRED: self._bars.with_node(pod, bar)} if bar else {}
-        done = self._patch(pod, {names.HOLD: None, **barred})
+        done = self._patch(pod, {names.HOLD: None, **barred} | _turn(pod, 0))
         if done is None:
             return
         self._dropped[pod.metadata.uid] = done
@@ -435,6 +437,13 @@ class HoldController:
 
 def _text(pod: Pod) -> str:
     return pod.metadata.annotation(names.HOLD) or ""
+
+
+def _turn(pod: Pod, seconds: int) -> dict[str, str | None]:
+    """What is written for a turn of so many seconds; nothing where the pod has none and is to have none."""
+    if seconds:
+        return {names.TURN: str(seconds)}
+    return {names.TURN: None} if pod.metadata.annotation(names.TURN) else {}
 
 
 def _is_behind(seen: Pod | None, answered: Pod) -> bool:
