@@ -17,7 +17,7 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from booking.admission.annotation_checks import unreadable
+from booking.admission.annotation_checks import nameless_gang, unreadable
 from booking.admission.cover_message import clause, day
 from booking.admission.free_gpus import FreeGpus
 from booking.admission.mutation import admitted, given_up, stripped
@@ -39,6 +39,7 @@ from cluster.decide.coverage import Coverage, coverage
 from cluster.decide.entitlement import UserCoverage
 from cluster.decide.identity import UsersOf
 from cluster.objects.cover_annotations import instant_in
+from cluster.objects.gangs import gang_of
 from cluster.objects.pods import Pod
 
 Kind = Literal[
@@ -223,12 +224,16 @@ class Review:
             return Outcome(kind="cleaned", patch=patch(received, after), warnings=notes, forged=forged)
         case = self._case(request, kept, view, now, is_certain=is_certain, until=until)
         case = replace(case, limits=shares.replaced)
-        notes = (*notes, *unreadable(pod.metadata.annotations or {}))
+        notes = (*notes, *unreadable(pod.metadata.annotations or {}), *nameless_gang(pod))
         strips, queues = self._strips(request, case, now), self._queues(case, now)
         room = view.room(case.stored) if is_certain and (strips or queues) else "unknown"
         if strips and room == "full":
             return replace(self._stripped(received, case, notes, zero), forged=forged)
-        is_queued = queues and (room == "full" or (room == "free" and view.is_spoken_for(case.stored)))
+        # A gang starts whole, so all of its pods wait until their devices are kept for them.
+        is_gang = self.gives_turns() and gang_of(case.stored) is not None
+        is_queued = queues and (
+            is_gang or room == "full" or (room == "free" and view.is_spoken_for(case.stored))
+        )
         return replace(self._admitted(received, case, now, notes, is_queued=is_queued), forged=forged)
 
     def _shares(self, request: ReviewRequest, received: Json, view: ClusterView) -> Translation:

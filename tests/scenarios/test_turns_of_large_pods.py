@@ -51,7 +51,6 @@ def test_two_pods_of_eight_gpus_take_turns_and_do_not_chase_each_other(
             had[name] += 1
         if running and running != [last]:
             changes, last = changes + 1, running[0]
-    print(had, changes)
     assert abs(had["alice"] - had["bob"]) <= 17
     assert changes <= 12
     settled(world)

@@ -32,6 +32,7 @@ from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.holds.barred_nodes import BarredNodes
 from booking.reclaimer.holds.blockers import Blockers
 from booking.reclaimer.holds.disruption_budgets import Block
+from booking.reclaimer.holds.gang_starts import are_others_ready
 from booking.reclaimer.holds.hold_status import HoldStatus, hold_status
 from booking.reclaimer.holds.notice_due import Notice
 from booking.reclaimer.holds.scheduler_health import BEHIND_AT_MOST, could_bind, is_behind
@@ -287,6 +288,8 @@ class HoldController:
             return
         if status.victims:
             self._evict_victims(pod, hold, status.victims, timer, snapshot=snapshot, read=read)
+        elif status.complete and is_queued(pod):
+            self._start_gang(pod, snapshot)
         elif status.complete and could_bind(pod, snapshot) and not self._is_excused(pod, snapshot, timer):
             self._expect_bind(pod, hold, timer)
         else:
@@ -372,6 +375,27 @@ class HoldController:
             self._context.metrics.holds.labels("barred").inc()
             log.warning("a pod was not bound to its kept devices in time", pod=pod.key, node=hold.node)
             self._context.write_event(pod, event_reasons.NODE_BARRED, _barred(pod, hold))
+
+    def _start_gang(self, pod: Pod, snapshot: Snapshot) -> None:
+        """Remove the gate of a gang's pod once the devices of all others are free, too."""
+        uid = pod.metadata.uid
+        if not are_others_ready(pod, snapshot, self._has_waited) or not self._recent_requests.is_due(uid):
+            return
+        if self._patch(pod, {}, lifts_gate=True) is not None:
+            log.info("the queue gate was removed from a pod of a gang", pod=pod.key, uid=uid)
+
+    def _has_waited(self, uid: str) -> bool:
+        """Whether no bind that was decided before a pod's hold can take its devices any more."""
+        timer, now = self._timers.get(uid), self._clock.monotonic()
+        return timer is not None and timer.seen is not None and now - timer.seen >= BIND_DEADLINE
+
+    def release(self, pod: Pod, why: str) -> None:
+        """Drop a hold for a reason that lies in others.
+
+        Raises:
+            ApiError: it could not be written.
+        """
+        self._drop(pod, why)
 
     def _is_excused(self, pod: Pod, snapshot: Snapshot, timer: _Timer) -> bool:
         """Whether the extender cannot bind the pod now for a reason that lies in no node.

@@ -5,7 +5,7 @@ CPU, places and neighbours that one pod counts on, by a plan or because it fits 
 available to the next.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
 from datetime import datetime
@@ -43,6 +43,8 @@ class Plan:
     """What its victims lose, in GPU-microseconds."""
     lifts_gate: bool = False
     """Whether the pod's queue gate is removed by the same write."""
+    gang: str = ""
+    """The key of the gang whose holds are written one after the other; empty for a single pod."""
     at_once: bool = False
     """Whether none of its devices is free: then nothing has to be awaited before the victims' notices."""
 
@@ -259,6 +261,19 @@ class Round:
         made = self._on_free(pod, node, devices)
         return Plan(pod=pod, hold=replace(made.hold, need="share"), lost=0, lifts_gate=True)
 
+    def start_all(self, needs: Sequence[tuple[Pod, Need]], key: str) -> list[Plan] | None:
+        """Free devices for all pods of a gang; None where there are too few, and then nothing is assigned."""
+        before, made = self._cluster_objects, list[Plan]()
+        for pod, need in needs:
+            found = self.start(pod, need)
+            if found is None:
+                for one in made:
+                    self._candidates.give_back(one.hold.node, one.hold.devices)
+                self._cluster_objects = before
+                return None
+            made.append(dataclass_replace(found, gang=key, lifts_gate=False))
+        return made
+
     def _on_free(self, pod: Pod, node: str, devices: tuple[str, ...]) -> Plan:
         hold = Hold(node=node, devices=devices, at=self._snapshot.now, state=self._snapshot.state or None)
         return Plan(pod=pod, hold=hold, lost=0)
@@ -273,7 +288,8 @@ class Round:
         self._search.changed(choice.node)
 
     def _keep(self, asks: WaitingPod, choice: VictimSelection, *, in_turn: bool = False) -> Plan:
-        victims = tuple(victim.uid for victim in choice.victims)
+        chosen = [victim.uid for victim in choice.victims]
+        victims = tuple(dict.fromkeys((*chosen, *self._candidates.mates(chosen))))
         hold = Hold(
             node=choice.node,
             devices=choice.devices,
@@ -286,7 +302,7 @@ class Round:
         at_once = not set(choice.devices) & set(free)
         for node in self._candidates.add_hold(hold):
             self._search.changed(node)
-        gone = frozenset(victims)
+        gone = self._candidates.on_node(choice.node, victims)
         is_same = self._firm is self._cluster_objects
         self._cluster_objects = self._cluster_objects.placing(asks.pod, choice.node, without=gone)
         self._firm = (

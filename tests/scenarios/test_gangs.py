@@ -1,0 +1,115 @@
+"""Gangs start and leave whole, or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from cluster import names
+from cluster.objects.pods import is_live
+from cluster.objects.scheduling_gates import is_queued
+from tests.scenarios.acts import fill, left, served, settled
+from tests.scenarios.conftest import Worlds
+from tests.scenarios.person import Person, a_pod
+from tests.scenarios.seeing import runs
+from tests.scenarios.test_fair_shares import Policy
+from tests.scenarios.world import World
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    return Policy(tmp_path / "policy.yaml")
+
+
+@pytest.fixture
+def world(new_world: Worlds, policy: Policy) -> World:
+    """Two nodes with two A100s each, two controllers."""
+    return new_world(policy_file=policy.path, replicas=2)
+
+
+def gang(owner: Person, name: str, size: int, *, gpus: int = 1, pods: int | None = None) -> list[str]:
+    """A gang's pods, all of them or some; their names."""
+    made = [f"{name}-{number}" for number in range(size if pods is None else pods)]
+    for one in made:
+        pod = a_pod(one, gpus)
+        pod["metadata"]["annotations"] |= {names.GANG_SIZE: str(size), names.GANG: name}
+        owner.create(pod)
+    return made
+
+
+def bound(world: World, *pods: str) -> int:
+    there = (world.pod(name) for name in pods)
+    return sum(bool(pod and pod.spec.node_name and is_live(pod)) for pod in there)
+
+
+def never_in_part(world: World, pods: list[str], seconds: float) -> None:
+    """At no time do some of them have a node for long while others have none."""
+    for _ in range(round(seconds / 5)):
+        world.run(5)
+        if 0 < bound(world, *pods) < len(pods):
+            world.until(lambda: bound(world, *pods) in (0, len(pods)), "all or none", within=5)
+
+
+def test_a_gang_starts_when_all_of_its_pods_exist(world: World) -> None:
+    pods = gang(world.alice, "g", 3, pods=2)
+    world.run(120)
+    assert bound(world, *pods) == 0
+    world.bob.create(a_pod("bob"))
+    served(world, "bob")
+    last = a_pod("g-2")
+    last["metadata"]["annotations"] |= {names.GANG_SIZE: "3", names.GANG: "g"}
+    world.alice.create(last)
+    served(world, *pods, "g-2")
+    settled(world)
+
+
+def test_a_gang_waits_for_devices_for_all(world: World) -> None:
+    fill(world)
+    pods = gang(world.alice, "g", 2)
+    for name in ("bob-1", "bob-2"):
+        world.bob.delete(name)
+        world.run(20)
+        if name == "bob-1":
+            assert bound(world, *pods) == 0
+    served(world, *pods)
+    settled(world)
+
+
+def test_bob_gives_back_for_a_gang_of_alice(world: World, policy: Policy) -> None:
+    policy.write(mode="reclaim", worth=0, min_runtime="PT0S", reclaim_after="PT1M")
+    were = fill(world)
+    pods = gang(world.alice, "g", 2)
+    never_in_part(world, pods, 120)
+    served(world, *pods)
+    assert len(left(world, were)) == 2
+    settled(world)
+
+
+def test_a_gang_leaves_whole(world: World, policy: Policy) -> None:
+    policy.write(mode="reclaim", turn_loss="none")
+    pods = gang(world.bob, "g", 4)
+    served(world, *pods)
+    were = {name: world.pod(name).metadata.uid for name in pods}
+    for number in range(4):
+        world.alice.create(a_pod(f"alice-{number}"))
+    world.until(lambda: len(left(world, were)) == 4, "all of the gang leaves", within=3 * 3600)
+    served(world, "alice-0", "alice-1", "alice-2", "alice-3")
+    assert all(is_queued(world.pod(name)) for name in pods)
+    settled(world)
+
+
+@pytest.mark.parametrize("when", ["held", "bound"])
+def test_the_leader_dies_while_a_gang_starts(world: World, policy: Policy, when: str) -> None:
+    policy.write(mode="reclaim", worth=0, min_runtime="PT0S", reclaim_after="PT0S")
+    fill(world)
+    for name in ("bob-1", "bob-2", "bob-3", "bob-4"):
+        world.bob.annotate(name, notice="PT1M")
+    pods = gang(world.alice, "g", 2)
+    if when == "held":
+        world.until(
+            lambda: any(world.pod(name).metadata.annotation(names.HOLD) for name in pods), "devices are kept"
+        )
+    else:
+        world.until(lambda: not all(is_queued(world.pod(name)) for name in pods), "one starts", within=120)
+    world.kill("controller-0", back_after=300)
+    world.until(lambda: runs(world, *pods), "the gang runs", within=400)
+    settled(world)
