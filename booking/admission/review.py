@@ -39,7 +39,7 @@ from cluster.decide.coverage import Coverage, coverage
 from cluster.decide.entitlement import UserCoverage
 from cluster.decide.identity import UsersOf
 from cluster.objects.cover_annotations import instant_in
-from cluster.objects.gangs import gang_of
+from cluster.objects.gangs import Gang, gang_of
 from cluster.objects.pods import Pod
 
 Kind = Literal[
@@ -154,6 +154,13 @@ class _Case:
         return until if until and until > now else None
 
 
+def _together(gang: Gang) -> str:
+    return (
+        f"This pod starts together with the other pods of its gang, {gang.size} in all, once they exist and"
+        " there are GPUs for all."
+    )
+
+
 def _never() -> bool:
     return False
 
@@ -236,10 +243,12 @@ class Review:
         if strips and room == "full":
             return replace(self._stripped(received, case, notes, zero), forged=forged)
         # A gang starts whole, so all of its pods wait until their devices are kept for them.
-        is_gang = self.gives_turns() and gang_of(case.stored) is not None
+        gang = gang_of(case.stored) if self.gives_turns() else None
         is_queued = queues and (
-            is_gang or room == "full" or (room == "free" and view.is_spoken_for(case.stored))
+            gang is not None or room == "full" or (room == "free" and view.is_spoken_for(case.stored))
         )
+        if is_queued:
+            notes = (_together(gang) if gang else IN_LINE, *notes)
         return replace(self._admitted(received, case, now, notes, is_queued=is_queued), forged=forged)
 
     def _groups_of(self, request: ReviewRequest) -> frozenset[str]:
@@ -350,7 +359,7 @@ class Review:
         if case.groups:
             after = with_annotation(after, names.GROUPS, msgspec.json.encode(sorted(case.groups)).decode())
         kind: Kind = "booked" if booking else "opportunistic"
-        warnings = (_cover_warning(case, now), *([IN_LINE] if is_queued else []), *notes)
+        warnings = (_cover_warning(case, now), *notes)
         return Outcome(kind=kind, patch=patch(received, after), warnings=warnings)
 
 

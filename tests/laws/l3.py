@@ -59,7 +59,16 @@ def evicted_without_hold(change: Change, state: State, _now: datetime) -> Iterat
         # A gang leaves whole, so where one of its pods is in the way, all are.
         if devices & set(hold.devices) or gang_of(victim) or takes_room(victim, pod, hold, state):
             return
+    if _is_of_half_a_gang(victim, state):
+        return
     yield f"{leaves.pod.key} is evicted, though no hold names it and a device of it, or needs its room."
+
+
+def _is_of_half_a_gang(pod: Pod, state: State) -> bool:
+    """Whether others of its gang wait: it starts whole, or is let go whole."""
+    gang = gang_of(pod)
+    others = (one for one in state.pods.values() if is_live(one) and not one.spec.node_name)
+    return gang is not None and any(gang_of(one) == gang for one in others)
 
 
 def _model_of(hold: Hold, state: State) -> str:

@@ -26,9 +26,9 @@ def world(new_world: Worlds, policy: Policy) -> World:
     return new_world(policy_file=policy.path, replicas=2)
 
 
-def gang(owner: Person, name: str, size: int, *, gpus: int = 1, pods: int | None = None) -> list[str]:
-    """A gang's pods, all of them or some; their names."""
-    made = [f"{name}-{number}" for number in range(size if pods is None else pods)]
+def gang(owner: Person, name: str, size: int, *, gpus: int = 1, only: int | None = None) -> list[str]:
+    """A gang's pods, or the one of a number; their names."""
+    made = [f"{name}-{number}" for number in range(size) if only in (None, number)]
     for one in made:
         pod = a_pod(one, gpus)
         pod["metadata"]["annotations"] |= {names.GANG_SIZE: str(size), names.GANG: name}
@@ -50,15 +50,12 @@ def never_in_part(world: World, pods: list[str], seconds: float) -> None:
 
 
 def test_a_gang_starts_when_all_of_its_pods_exist(world: World) -> None:
-    pods = gang(world.alice, "g", 3, pods=2)
+    pods = [*gang(world.alice, "g", 3, only=0), *gang(world.alice, "g", 3, only=1)]
     world.run(120)
     assert bound(world, *pods) == 0
     world.bob.create(a_pod("bob"))
     served(world, "bob")
-    last = a_pod("g-2")
-    last["metadata"]["annotations"] |= {names.GANG_SIZE: "3", names.GANG: "g"}
-    world.alice.create(last)
-    served(world, *pods, "g-2")
+    served(world, *pods, *gang(world.alice, "g", 3, only=2))
     settled(world)
 
 
@@ -112,4 +109,59 @@ def test_the_leader_dies_while_a_gang_starts(world: World, policy: Policy, when:
         world.until(lambda: not all(is_queued(world.pod(name)) for name in pods), "one starts", within=120)
     world.kill("controller-0", back_after=300)
     world.until(lambda: runs(world, *pods), "the gang runs", within=400)
+    settled(world)
+
+
+def test_a_gang_that_cannot_start_whole_is_let_go_whole(world: World) -> None:
+    """One of its pods is deleted while it starts, and bob's pod is next in line."""
+    pods = gang(world.alice, "g", 2, gpus=2)
+    served(world, *pods)
+    world.bob.create(a_pod("bob", 2))
+    world.alice.delete("g-1")
+    served(world, "bob")
+    gang(world.alice, "g", 2, gpus=2, only=1)
+    world.run(30)
+    assert runs(world, "g-0")
+    world.until(
+        lambda: all(is_queued(world.pod(name)) for name in pods if world.pod(name)), "both wait", within=120
+    )
+    assert bound(world, *pods) == 0
+    world.bob.delete("bob")
+    served(world, *pods)
+    settled(world)
+
+
+def test_a_gang_that_has_run_for_long_is_not_stopped_for_a_pod_that_it_lost(world: World) -> None:
+    pods = gang(world.alice, "g", 2, gpus=2)
+    served(world, *pods)
+    world.run(900)
+    world.bob.create(a_pod("bob", 2))
+    world.alice.delete("g-1")
+    served(world, "bob")
+    gang(world.alice, "g", 2, gpus=2, only=1)
+    world.run(300)
+    assert runs(world, "g-0")
+    world.bob.delete("bob")
+    served(world, "g-1")
+    settled(world)
+
+
+def test_a_booked_pod_takes_a_gang_whole(world: World) -> None:
+    pods = gang(world.bob, "g", 4)
+    served(world, *pods)
+    were = {name: world.pod(name).metadata.uid for name in pods}
+    world.alice.book()
+    world.alice.create(a_pod("alice"))
+    served(world, "alice")
+    world.run(60)
+    assert len(left(world, were)) == 4
+    settled(world)
+
+
+def test_off_lets_the_pods_of_gangs_go(world: World, policy: Policy) -> None:
+    pods = gang(world.alice, "g", 3)[:2]
+    world.alice.delete("g-2")
+    pods = [name for name in pods if world.pod(name)]
+    policy.write(mode="off")
+    served(world, *pods)
     settled(world)

@@ -16,7 +16,7 @@ from booking.reclaimer.planning.waiting_pod import WaitingPod
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.decide.eviction.costs import microseconds
-from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection
+from cluster.decide.eviction.victim_selection import NodeCandidate, VictimSelection
 from cluster.decide.fairshare import Running, Unit
 from cluster.decide.fairshare.settings import SECOND, Amount
 from cluster.objects.gangs import Gang, gang_of
@@ -63,17 +63,13 @@ class TakingPlaces:
 
     def settle(self, unit: Unit, selections: tuple[VictimSelection, ...]) -> None:
         """The pod gets these devices; of a gang, the pods, the largest first."""
-        applicant, victims = self.applicants[unit.uid], dict[str, Victim]()
-        plans = self.plans[unit.uid] = []
+        applicant, plans = self.applicants[unit.uid], list[Plan]()
         for single, selection in zip(applicant.singles, selections, strict=True):
-            victims |= {victim.uid: victim for victim in selection.victims}
-            devices = set(selection.devices)
             # A pod waits for all that are on its devices, though they leave for others of its gang, too.
-            theirs = tuple(victim for victim in victims.values() if not devices.isdisjoint(victim.devices))
-            every = tuple({one.uid: one for one in (*selection.victims, *theirs)}.values())
-            need = need_in(single, self.model)
-            plan = self.one_round.take(single.pod, need, replace(selection, victims=every))
+            there = self.candidates.evictable_on(selection.node, self.model, selection.devices)
+            plan = self.one_round.take(single.pod, need_in(single, self.model), selection, also=there)
             plans.append(replace(plan, gang=unit.uid, lifts_gate=False) if unit.members else plan)
+        self.plans[unit.uid] = plans
 
     def _asks(self, unit: Unit, gpus: int = 0) -> WaitingPod:
         applicant = self.applicants[unit.uid].member(gpus)

@@ -128,6 +128,12 @@ class NodeCandidates:
         """Uids of the other pods of these pods' gangs, that leave with them."""
         return self._gangs.mates(frozenset(uids))
 
+    def evictable_on(self, node: str, model: str, devices: Iterable[str]) -> list[str]:
+        """Uids of the pods that hold any of these devices and may be evicted."""
+        wanted = frozenset(devices)
+        holders = self._model_holders(node, model, ANY).holders
+        return [one.uid for one in holders if one.evictable and not wanted.isdisjoint(one.devices)]
+
     def on_node(self, node: str, uids: Iterable[str]) -> frozenset[str]:
         """Those of these pods that are on the node."""
         pods = self._snapshot.pods

@@ -24,6 +24,7 @@ from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.decide.eviction.victim_selection import VictimSelection, price
 from cluster.decide.scheduler_filters import ClusterObjects, checker_for
+from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, first_created, is_live
 
@@ -148,8 +149,10 @@ def _without_victims(
     found = _round_without(pod, snapshot, inputs, holder_cache).place_on_free(pod, snapshot.needs[uid])
     if found is None:
         return None
-    # It stays a turn, or a booked pod's.
-    return dataclass_replace(found, hold=replace(found.hold, need=snapshot.holds[uid].need))
+    # It stays a turn, or a booked pod's. A gang is in its turn as a whole; a pod on free devices needs none.
+    before = snapshot.holds[uid]
+    turn = before.turn if gang_of(pod) else 0
+    return dataclass_replace(found, hold=replace(found.hold, need=before.need, turn=turn))
 
 
 def _round_without(
@@ -238,9 +241,12 @@ class Round:
             return None
         return self._on_free(pod, *found)
 
-    def take(self, pod: Pod, need: Need, choice: VictimSelection) -> Plan:
-        """Devices of others for a pod whose turn it is. They are assigned."""
-        return self._keep(self.asks(pod, need), choice, in_turn=True)
+    def take(self, pod: Pod, need: Need, choice: VictimSelection, *, also: Iterable[str] = ()) -> Plan:
+        """Devices of others for a pod whose turn it is. They are assigned.
+
+        ``also``: uids of pods that leave for it, too; what they lose counts elsewhere.
+        """
+        return self._keep(self.asks(pod, need), choice, in_turn=True, also=also)
 
     def asks(self, pod: Pod, need: Need) -> WaitingPod:
         """The requirements of a pod, with what this round has assigned so far."""
@@ -287,8 +293,15 @@ class Round:
         self._candidates.reserve(choice.node, set(choice.devices) - set(free))
         self._search.changed(choice.node)
 
-    def _keep(self, asks: WaitingPod, choice: VictimSelection, *, in_turn: bool = False) -> Plan:
-        chosen = [victim.uid for victim in choice.victims]
+    def _keep(
+        self,
+        asks: WaitingPod,
+        choice: VictimSelection,
+        *,
+        in_turn: bool = False,
+        also: Iterable[str] = (),
+    ) -> Plan:
+        chosen = [*(victim.uid for victim in choice.victims), *also]
         victims = tuple(dict.fromkeys((*chosen, *self._candidates.mates(chosen))))
         hold = Hold(
             node=choice.node,
