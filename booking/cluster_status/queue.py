@@ -127,6 +127,11 @@ def sentences(
                 break
         else:
             messages += (_gathers(one) for one in queue.gathering if one.pod is pod)
+    if gang and not messages and pod.metadata.uid not in snapshot.holds and not pod.spec.node_name:
+        messages.append(
+            f"It is one of a gang of {gang.size} pods, which start together: the nodes have too few GPUs of"
+            " one model for all of them."
+        )
     return tuple(dict.fromkeys(messages))
 
 

@@ -202,4 +202,17 @@ def _models(applicant: Applicant, instant: Instant) -> Iterator[str]:
             suiting = sum(map(applicant.request.selector.takes, devices))
             if model not in seen and suiting >= applicant.request.devices:
                 seen.add(model)
-                yield model
+                if _has_room(applicant, model, instant):
+                    yield model
+
+
+def _has_room(applicant: Applicant, model: str, instant: Instant) -> bool:
+    """Whether the nodes have enough devices for all pods of a gang at once, whoever holds them."""
+    views = instant.node_snapshots.views.values()
+    left = [len(view.healthy_by_model.get(applicant.resource, {}).get(model, ())) for view in views]
+    for member in applicant.members:
+        at = next((index for index, there in enumerate(left) if there >= member.request.devices), None)
+        if at is None:
+            return False
+        left[at] -= member.request.devices
+    return True

@@ -65,6 +65,14 @@ def test_a_gang_has_one_place_in_line_once_all_of_its_pods_exist(cluster: FakeCl
     assert len(found.waiting) == 4
 
 
+def test_a_gang_for_which_the_nodes_are_too_small_is_in_no_line(cluster: FakeCluster) -> None:
+    for number in range(3):
+        in_gang(cluster, f"g-{number}", 3)
+    found = queues(cluster.snapshot(), HolderCache(), FairShares(mode="order"))[A100]
+    assert not found.gathering
+    assert len(found.waiting) == 3
+
+
 def test_pods_of_another_user_are_of_another_gang(cluster: FakeCluster) -> None:
     in_gang(cluster, "g-0", 2)
     in_gang(cluster, "g-1", 2, user="carol")
