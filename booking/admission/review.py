@@ -155,6 +155,7 @@ class _Case:
 
 
 def _together(gang: Gang) -> str:
+    """A gang starts whole, so all of its pods wait until their devices are kept for them."""
     return (
         f"This pod starts together with the other pods of its gang, {gang.size} in all, once they exist and"
         " there are GPUs for all."
@@ -239,16 +240,13 @@ class Review:
         case = replace(case, limits=shares.replaced, groups=self._groups_of(request))
         notes = (*notes, *unreadable(pod.metadata.annotations or {}), *nameless_gang(pod))
         strips, queues = self._strips(request, case, now), self._queues(case, now)
+        gang = gang_of(case.stored) if self.gives_turns() else None
         room = view.room(case.stored) if is_certain and (strips or queues) else "unknown"
         if strips and room == "full":
             return replace(self._stripped(received, case, notes, zero), forged=forged)
-        # A gang starts whole, so all of its pods wait until their devices are kept for them.
-        gang = gang_of(case.stored) if self.gives_turns() else None
-        is_queued = queues and (
-            gang is not None or room == "full" or (room == "free" and view.is_spoken_for(case.stored))
-        )
-        if is_queued:
-            notes = (_together(gang) if gang else IN_LINE, *notes)
+        is_spoken_for = room == "free" and queues and view.is_spoken_for(case.stored)
+        is_queued = queues and (gang is not None or room == "full" or is_spoken_for)
+        notes = (*([_together(gang) if gang else IN_LINE] if is_queued else []), *notes)
         return replace(self._admitted(received, case, now, notes, is_queued=is_queued), forged=forged)
 
     def _groups_of(self, request: ReviewRequest) -> frozenset[str]:

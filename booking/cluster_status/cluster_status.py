@@ -130,7 +130,7 @@ class ClusterStatus:
         shares = self._fair_shares()
         if shares.effective(maia=self._terms.maia) == "off" or pod.metadata.uid not in snapshot.pods:
             return found
-        more = sentences(snapshot, pod, shares, viewer, self._share_record.books())
+        more = sentences(snapshot, pod, shares, viewer, recorded=self._share_record.books())
         return msgspec.structs.replace(found, because=(*found.because, *more))
 
     def queue(self, who: Principal, model: str | None = None) -> Queue:

@@ -113,6 +113,7 @@ def sentences(
     pod: Pod,
     shares: FairShares,
     viewer: Viewer,
+    *,
     recorded: Mapping[str, Books] = NOTHING_OWED,
 ) -> tuple[str, ...]:
     """What fair shares say of a waiting pod: its place, and what its owner holds and deserves."""

@@ -112,9 +112,9 @@ def queues(
         line = lines.get(model, Line())
         if pool.held or len(line) or gathering.get(model):
             owed = deserve(tree_of(shares, model), pool.capacity, pool.held, line.wanted)
-            books = _until_now(recorded.get(model, Books()), owed, line, shares, instant.now)
+            books = _until_now(recorded.get(model, Books()), owed, line, now=instant.now, shares=shares)
             order = _by_age(line, applicants) if by_age else _by_shares(line, owed, books)
-            due = partial(_turn_due, owed, books, settings_of(shares), instant.now)
+            due = partial(_turn_due, owed, books, now=instant.now, settings=settings_of(shares))
             is_due = due if shares.mode == "reclaim" and not by_age else None
             waiting = (*started.get(model, ()), *_in_line(order, applicants, is_due))
             theirs = tuple(gathering.get(model, ()))
@@ -122,14 +122,14 @@ def queues(
     return found
 
 
-def _until_now(books: Books, owed: Shares, line: Line, shares: FairShares, now: datetime) -> Books:
+def _until_now(books: Books, owed: Shares, line: Line, *, now: datetime, shares: FairShares) -> Books:
     """The books as they are now, if nothing has changed since they were written."""
     at = microseconds(now)
     return advance(books, owed, at, settings_of(shares), largest=line.largest) if books.at else Books(at=at)
 
 
 def _turn_due(
-    owed: Shares, books: Books, settings: ShareSettings, now: datetime, unit: Unit
+    owed: Shares, books: Books, unit: Unit, *, now: datetime, settings: ShareSettings
 ) -> datetime | None:
     left = Case(unit, owed, books, settings).turn_due_in()
     return None if left is None else now + timedelta(microseconds=left)

@@ -96,6 +96,7 @@ class Accounts:
         pools: Mapping[str, Pool],
         lines: Lines,
         snapshot: Snapshot,
+        *,
         holder_cache: HolderCache,
         settings: FairShares,
     ) -> None:

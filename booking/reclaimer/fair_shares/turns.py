@@ -83,7 +83,7 @@ class Turns:
         self.lines.update(applicants, snapshot, candidates)
         self._lines_by = settings
         pools = pools_of(snapshot, holder_cache, settings)
-        self.accounts.advance(pools, self.lines, snapshot, holder_cache, settings)
+        self.accounts.advance(pools, self.lines, snapshot, holder_cache=holder_cache, settings=settings)
         one_round = Round(snapshot, candidates, Search(candidates))
         for pod in sorted(waiting_for_bookings(snapshot), key=first_in_time):
             one_round.serve(pod)

@@ -108,7 +108,7 @@ def test_a_pod_of_a_gang_waits_for_the_others_though_gpus_are_free() -> None:
 
 
 @pytest.mark.parametrize("pod", [of_a_gang("1"), of_a_gang("all"), a_pod(annotations={names.GANG_SIZE: "4"})])
-def test_what_is_no_gang_is_a_pod_like_others_and_its_user_is_told(pod: Json) -> None:
+def test_what_is_no_gang_is_a_pod_like_others_and_its_user_is_warned(pod: Json) -> None:
     after, outcome = reviewed(pod, "bob", FakeClusterView(has="free"), gives_turns=lambda: True)
     assert "schedulingGates" not in after["spec"]
     assert any(names.GANG_SIZE in text for text in outcome.warnings)

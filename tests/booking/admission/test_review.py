@@ -309,12 +309,12 @@ class TestRealRequests:
 
 
 def test_those_of_its_creators_groups_are_on_the_pod_that_divide_shares() -> None:
-    asked = frozenset({"vision", "system:authenticated"})
+    hers = frozenset({"vision", "system:authenticated"})
     named: dict[str, Any] = {"share_groups": lambda: frozenset({"vision", "robots"})}
-    pod, _ = reviewed(a_pod(), "alice", groups=asked, **named)
+    pod, _ = reviewed(a_pod(), "alice", groups=hers, **named)
     assert annotations(pod)[names.GROUPS] == '["vision"]'
-    assert names.GROUPS not in annotations(reviewed(a_pod(), HUB, groups=asked, **named)[0])
-    assert names.GROUPS not in annotations(reviewed(a_pod(), "alice", groups=asked)[0])
+    assert names.GROUPS not in annotations(reviewed(a_pod(), HUB, groups=hers, **named)[0])
+    assert names.GROUPS not in annotations(reviewed(a_pod(), "alice", groups=hers)[0])
     forged = a_pod(annotations={names.GROUPS: '["robots"]'})
-    assert annotations(reviewed(forged, "alice", groups=asked, **named)[0])[names.GROUPS] == '["vision"]'
+    assert annotations(reviewed(forged, "alice", groups=hers, **named)[0])[names.GROUPS] == '["vision"]'
     assert names.GROUPS not in annotations(reviewed(forged, "alice", **named)[0])

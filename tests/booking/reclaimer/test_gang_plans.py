@@ -3,7 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from booking.durations import Duration
@@ -74,7 +74,6 @@ def planned(cluster: FakeCluster) -> tuple[list[Plan], dict[str, Pod]]:
     return [], {}
 
 
-@settings(max_examples=60, deadline=None)
 @given(_running, _gangs, st.integers(1, 3))
 def test_every_plan_is_of_whole_gangs_and_takes_whole_gangs(
     running: list[Runs], gangs: list[list[int]], nodes: int
