@@ -79,7 +79,12 @@ class QueueOfModel(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[ShareOfGroup, ...] = ()
     """Those of which somebody does."""
     pods: tuple[QueuedPod, ...]
-    """In the order in which they are served."""
+    """In the order in which they are served, then those that wait for the other pods of their gangs."""
+
+    @property
+    def has_turns(self) -> bool:
+        """Whether any pod needs more than a share, and a turn for it."""
+        return any(pod.turn_due is not None for pod in self.pods)
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
