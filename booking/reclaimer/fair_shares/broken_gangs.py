@@ -98,12 +98,15 @@ def broken(snapshot: Snapshot) -> Iterator[tuple[Gang, Start]]:
     """The gangs that have begun to start, and lack pods or devices for some of them."""
     if not snapshot.gives_turns:
         return
-    gangs: dict[Gang, Start] = {}
+    waits = (gang_of(pod) for pod in snapshot.pods.values() if not pod.spec.node_name)
+    gangs: dict[Gang, Start] = {gang: Start() for gang in waits if gang}
+    if not gangs:
+        return
     for uid, pod in snapshot.pods.items():
         gang = gang_of(pod)
-        if gang is None or uid in snapshot.cover or not is_live(pod):
+        if gang not in gangs or uid in snapshot.cover or not is_live(pod):
             continue
-        start = gangs.setdefault(gang, Start())
+        start = gangs[gang]
         them = start.bound if pod.spec.node_name else start.held if uid in snapshot.holds else start.waiting
         them.append(pod)
     for gang, start in gangs.items():

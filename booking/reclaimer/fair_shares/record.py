@@ -14,16 +14,19 @@ import structlog
 from booking.fair_shares.stored_record import KEY, StoredAccount, StoredRecord, books_of, decoded
 from cluster import names
 from cluster.decide.fairshare import Account, Books
-from cluster.decide.fairshare.settings import DAY
+from cluster.decide.fairshare.settings import DAY, MINUTE
 from cluster.kube.errors import Conflict, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import CONFIG_MAPS
+from cluster.objects.gangs import gang_of
 from cluster.objects.meta import UNREADABLE
 from cluster.objects.pods import Pod
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
+TOGETHER: Final = 15 * MINUTE
+"""Within so long all pods of a gang leave, whatever notice each of them has."""
 MOST_OF_BOOKS: Final = 600_000
 MOST_OF_TAKEN: Final = 200_000
 """Bytes of each part; a ConfigMap has at most 1 MiB. What would decide least is left out: an account that is
@@ -45,14 +48,18 @@ class Record:
         return Record(books=self.books, taken=taken)
 
     def note_taken(self, pod: Pod, now: int) -> None:
-        """A pod was taken for the share of another user."""
-        self.taken.setdefault(owner_key(pod), []).append(now)
+        """A pod was taken for the share of another user; pods of a gang count once."""
+        before = self.taken.setdefault(owner_key(pod), [])
+        if not before or gang_of(pod) is None or now - before[-1] > TOGETHER:
+            before.append(now)
         self.taken = {key: kept for key, at in self.taken.items() if (kept := _of_a_day(at, now))}
 
 
 def owner_key(pod: Pod) -> str:
-    """Equal for a pod and those that come in its place: its controller's uid, else its name."""
-    controller = pod.metadata.controller
+    """Equal for a pod and those that come in its place: its gang, its controller's uid, or else its name."""
+    gang, controller = gang_of(pod), pod.metadata.controller
+    if gang is not None:
+        return gang.key
     return controller.uid if controller else pod.key
 
 

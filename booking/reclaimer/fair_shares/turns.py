@@ -20,6 +20,7 @@ from booking.fair_shares.pools import Pool, pools_of
 from booking.fair_shares.standing import settings_of
 from booking.policy.fair_shares import FairShares
 from booking.reclaimer.fair_shares.accounts import Accounts
+from booking.reclaimer.fair_shares.failed_searches import Failures
 from booking.reclaimer.fair_shares.feasible import need_in
 from booking.reclaimer.fair_shares.last_check import OFF, allows_taking, is_half_way, share_problem
 from booking.reclaimer.fair_shares.lines import Lines
@@ -55,6 +56,7 @@ class Turns:
         self._applicants = Applicants()
         self.lines = Lines(clock)
         self.accounts = Accounts(clock, store)
+        self._failures = Failures(clock)
         self._busy: float | None = None
         """When a pod waited last, monotonic."""
         self._lines_by: FairShares | None = None
@@ -199,8 +201,10 @@ class Turns:
                     places=places,
                     settings=settings_of(settings),
                     node_gpus=pool.largest_node,
+                    is_known_to_fail=self._failures.known(model, pool, shares),
                 )
             )
+            self._failures.note(model, line, outcome.verdicts)
             accounts.shares[model], accounts.record.books[model] = outcome.shares, outcome.books
             for one in outcome.reclaims:
                 self.lines.leave(one.unit.uid)

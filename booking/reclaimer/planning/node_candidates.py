@@ -43,7 +43,7 @@ class NodeCandidates:
         self._costs = snapshot.policy.costs(snapshot, holder_cache.fates(snapshot), self._outgoing_pods)
         self._versions: dict[str, int] = dict.fromkeys(self._on_hold, 0)
         """Nodes that are not as the holder cache has them, and how often that has changed."""
-        self._gangs = RunningGangs(snapshot, self._nodes, self._costs)
+        self._gangs = RunningGangs(self._nodes, self._costs)
         for uid in self._outgoing_pods | inputs.excluded:
             self._change_node_of(uid)
 

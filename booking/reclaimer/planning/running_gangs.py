@@ -4,21 +4,21 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 
 from booking.eviction.holder import Holder
 from booking.eviction.holder_cache import NodeHolders
 from booking.eviction.snapshot import Costs
-from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.victim_selection import Victim
-from cluster.objects.gangs import Gang, gang_of
+from cluster.objects.gangs import Gang
 
 
 class RunningGangs:
     """Those of one instant; read when they are needed."""
 
-    def __init__(self, snapshot: Snapshot, nodes: Mapping[str, NodeHolders], costs: Costs) -> None:
+    def __init__(self, nodes: Mapping[str, NodeHolders], costs: Costs) -> None:
         """Args: nodes: node -> who holds its devices; costs: of evictions."""
-        self._snapshot, self._nodes, self._costs = snapshot, nodes, costs
+        self._nodes, self._costs = nodes, costs
 
     def whole(self, victim: Victim) -> Victim:
         """The victim with what its gang loses in place of what it loses alone."""
@@ -35,15 +35,19 @@ class RunningGangs:
     @cached_property
     def _of(self) -> Mapping[str, Gang]:
         """Uid of a pod that may be evicted -> its gang, of those that have one."""
-        pods = self._snapshot.pods
-        gangs = {uid: gang for uid, pod in pods.items() if pod.spec.node_name and (gang := gang_of(pod))}
-        return {one.uid: gangs[one.uid] for one in self._evictable() if one.uid in gangs} if gangs else {}
+        return {
+            one.uid: node_holders.gangs[one.uid]
+            for node_holders in self._nodes.values()
+            if node_holders.gangs
+            for one in _evictable(node_holders)
+            if one.uid in node_holders.gangs
+        }
 
     @cached_property
     def _losses(self) -> Mapping[Gang, int]:
         found: dict[Gang, int] = {}
         counted = set[str]()
-        for holder in self._evictable():
+        for holder in chain.from_iterable(_evictable(one) for one in self._nodes.values() if one.gangs):
             gang = self._of.get(holder.uid)
             if gang is not None and holder.uid not in counted:
                 counted.add(holder.uid)
@@ -52,7 +56,7 @@ class RunningGangs:
                 found[gang] = max(found.get(gang, 0), alone.gang_cost) + alone.cost
         return found
 
-    def _evictable(self) -> Iterator[Holder]:
-        for node_holders in self._nodes.values():
-            for model_holders in node_holders.by_model.values():
-                yield from (one for one in model_holders.holders if one.evictable)
+
+def _evictable(node_holders: NodeHolders) -> Iterator[Holder]:
+    for model_holders in node_holders.by_model.values():
+        yield from (one for one in model_holders.holders if one.evictable)
