@@ -121,3 +121,28 @@ def announced(world: World, name: str) -> datetime | None:
     )
     found = status.queue(Principal(user="alice", name="alice"))
     return next((one.turn_due for model in found.models for one in model.pods if one.name == name), None)
+
+
+@pytest.mark.parametrize("seconds", [5.0, 200.0])
+def test_another_leader_goes_on_with_a_turn_that_has_been_paid_for(
+    new_world: Worlds, policy: Path, seconds: float
+) -> None:
+    nodes = {"n0": tuple(a100(number) for number in range(4))}
+    world = new_world(nodes, policy_file=policy, replicas=2)
+    world.bob.create(a_pod("bob", 4))
+    world.until(lambda: runs(world, "bob"), "bob has all")
+    world.bob.annotate("bob", notice="PT5M")
+    world.alice.create(a_pod("alice", 4))
+    for _ in range(7):
+        world.run(HOUR / 2)
+        save(world)
+    world.until(lambda: kept(world), "its turn", within=HOUR)
+    world.run(seconds)
+    world.kill("controller-0", back_after=600)
+    world.until(lambda: runs(world, "alice"), "alice has her turn", within=500)
+    assert world.pod("alice").metadata.annotation(names.TURN) == str(4 * 3600)
+    settled(world)
+
+
+def kept(world: World) -> str | None:
+    return world.pod("alice").metadata.annotation(names.HOLD)

@@ -57,6 +57,15 @@ def test_the_record_of_ten_thousand_users_fits_into_its_object(kube: FakeKube, s
     assert kept[last] == accounts[last]
 
 
+def test_pods_of_a_gang_that_leave_together_are_one() -> None:
+    record = Record()
+    for minutes in (0, 10, 60):
+        for name in ("a", "b"):
+            pod = a_pod(name).with_annotation(names.GANG, "g").with_annotation(names.GANG_SIZE, "2").obj
+            record.note_taken(pod, NOW + minutes * HOUR // 60)
+    assert list(record.taken.values()) == [[NOW, NOW + HOUR]]
+
+
 def test_the_same_record_is_not_written_again(kube: FakeKube, store: RecordStore) -> None:
     store.save(Record(), NOW)
     assert writes(kube) == 0
