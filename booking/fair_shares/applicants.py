@@ -107,10 +107,11 @@ class Applicants:
 
 
 def _begun(gangs: Mapping[Gang, object], snapshot: Instant) -> Mapping[Gang, int]:
-    """How many pods of each gang have a node or a hold."""
+    """How many pods of each gang have a node, a hold or a booking."""
     found = dict.fromkeys(gangs, 0)
     for uid, pod in snapshot.pods.items() if gangs else ():
-        if (pod.spec.node_name or uid in snapshot.holds) and is_live(pod):
+        has_devices = pod.spec.node_name or uid in snapshot.holds or uid in snapshot.cover
+        if has_devices and is_live(pod):
             gang = gang_of(pod)
             if gang in found:
                 found[gang] += 1

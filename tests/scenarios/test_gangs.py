@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from cluster import names
-from cluster.objects.pods import is_live
+from cluster.objects.pods import Pod, is_live
 from cluster.objects.scheduling_gates import is_queued
+from demo.simulation.job_controller import BatchJob
 from tests.scenarios.acts import fill, left, served, settled
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.person import Person, a_pod
+from tests.scenarios.person import NAMESPACE, Person, a_pod
 from tests.scenarios.seeing import runs
 from tests.scenarios.test_fair_shares import Policy
 from tests.scenarios.world import World
@@ -164,4 +165,30 @@ def test_off_lets_the_pods_of_gangs_go(world: World, policy: Policy) -> None:
     pods = [name for name in pods if world.pod(name)]
     policy.write(mode="off")
     served(world, *pods)
+    settled(world)
+
+
+def test_the_pods_of_a_job_are_a_gang_without_a_name(world: World, policy: Policy) -> None:
+    policy.write(mode="reclaim", turn_loss="none")
+    template = a_pod("template")
+    template["metadata"]["annotations"][names.GANG_SIZE] = "4"
+    ignored = {"action": "Ignore", "onPodConditions": [{"type": names.DISRUPTION_TARGET, "status": "True"}]}
+    world.controllers.run_job(BatchJob("train", NAMESPACE, 4, template, rules=[ignored]))
+
+    def jobs() -> list[Pod]:
+        return [pod for pod in world.pods() if is_live(pod) and pod.metadata.controller]
+
+    world.until(lambda: sum(pod.status.phase == "Running" for pod in jobs()) == 4, "the Job runs")
+    were = {pod.metadata.name: pod.metadata.uid for pod in jobs()}
+    for number in range(4):
+        world.alice.create(a_pod(f"alice-{number}"))
+    world.until(lambda: len(left(world, were)) == 4, "all of the gang leaves", within=3 * 3600)
+    served(world, "alice-0", "alice-1", "alice-2", "alice-3")
+    world.until(lambda: sum(map(is_queued, jobs())) == 4, "four new pods wait")
+    for number in range(3):
+        world.alice.delete(f"alice-{number}")
+        world.run(30)
+        assert not any(pod.spec.node_name for pod in jobs())
+    world.alice.delete("alice-3")
+    world.until(lambda: sum(pod.status.phase == "Running" for pod in jobs()) == 4, "the Job runs again")
     settled(world)

@@ -20,8 +20,8 @@ from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.costs import SECOND, microseconds, work_of
 from cluster.kube.errors import ApiError
-from cluster.objects.gangs import Gang, gang_of
-from cluster.objects.pods import Pod, is_live
+from cluster.objects.gangs import Gang
+from cluster.objects.pods import Pod
 
 log = structlog.get_logger(__name__)
 
@@ -98,20 +98,17 @@ def broken(snapshot: Snapshot) -> Iterator[tuple[Gang, Start]]:
     """The gangs that have begun to start, and lack pods or devices for some of them."""
     if not snapshot.gives_turns:
         return
-    waits = (gang_of(pod) for pod in snapshot.pods.values() if not pod.spec.node_name)
-    gangs: dict[Gang, Start] = {gang: Start() for gang in waits if gang}
-    if not gangs:
-        return
-    for uid, pod in snapshot.pods.items():
-        gang = gang_of(pod)
-        if gang not in gangs or uid in snapshot.cover or not is_live(pod):
-            continue
-        start = gangs[gang]
-        them = start.bound if pod.spec.node_name else start.held if uid in snapshot.holds else start.waiting
-        them.append(pod)
-    for gang, start in gangs.items():
+    for gang, pods in snapshot.gangs.items():
+        start, booked = Start(), 0
+        for pod in pods:
+            uid, is_held = pod.metadata.uid, pod.metadata.uid in snapshot.holds
+            if uid in snapshot.cover:
+                booked += 1  # it gets its devices by the booking, whatever the others do
+                continue
+            them = start.bound if pod.spec.node_name else start.held if is_held else start.waiting
+            them.append(pod)
         begun = len(start.held) + len(start.bound)
-        lacks = begun < gang.size and (start.waiting or start.held)
+        lacks = begun + booked < gang.size and (start.waiting or start.held)
         if begun and lacks and not any(_has_run(pod, snapshot) for pod in start.bound):
             yield gang, start
 

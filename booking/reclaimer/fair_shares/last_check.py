@@ -81,11 +81,9 @@ def share_problem(
 def _of_unit(pod: Pod, snapshot: Snapshot) -> Mapping[str, Hold]:
     """The pod's hold, with those of its gang."""
     gang = gang_of(pod)
-    return {
-        uid: hold
-        for uid, hold in snapshot.holds.items()
-        if uid == pod.metadata.uid or (gang and uid in snapshot.turns and gang_of(snapshot.pods[uid]) == gang)
-    }
+    mates = snapshot.gangs.get(gang, ()) if gang else ()
+    uids = [pod.metadata.uid, *(mate.metadata.uid for mate in mates if mate.metadata.uid in snapshot.turns)]
+    return {uid: snapshot.holds[uid] for uid in uids if uid in snapshot.holds}
 
 
 def _unit(pod: Pod, holds: Mapping[str, Hold], tenant: Tenant) -> Unit:

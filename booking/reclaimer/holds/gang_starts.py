@@ -4,28 +4,27 @@ from collections.abc import Callable
 
 from booking.reclaimer.holds.hold_status import hold_status
 from booking.reclaimer.snapshot import Snapshot
-from cluster.objects.gangs import gang_of
-from cluster.objects.pods import Pod, is_live
+from cluster.objects.gangs import Gang
+from cluster.objects.pods import Pod
+from cluster.objects.scheduling_gates import is_queued
 
 
-def are_others_ready(pod: Pod, snapshot: Snapshot, has_waited: Callable[[str], bool]) -> bool:
-    """Whether all pods of the pod's gang have a node, or a hold whose devices are free.
+def to_start(gang: Gang, snapshot: Snapshot, has_waited: Callable[[str], bool]) -> list[Pod]:
+    """The pods of a gang whose gates are removed now: none unless all of it have a node or free devices.
 
     Args:
-        pod: one of them, with such a hold; a pod that is of no gang is ready.
+        gang: one some pods of which have holds.
         snapshot: this instant.
         has_waited: whether the devices of a pod, by its uid, have been its own for long enough.
     """
-    gang = gang_of(pod)
-    if gang is None:
+    them = snapshot.gangs.get(gang, ())
+    if len(them) < gang.size or not all(_is_ready(pod, snapshot, has_waited) for pod in them):
+        return []
+    return [pod for pod in them if is_queued(pod)]
+
+
+def _is_ready(pod: Pod, snapshot: Snapshot, has_waited: Callable[[str], bool]) -> bool:
+    if pod.spec.node_name:
         return True
-    them = [one for one in snapshot.pods.values() if is_live(one) and gang_of(one) == gang]
-    return len(them) >= gang.size and all(
-        one.spec.node_name
-        or (
-            (hold := snapshot.holds.get(one.metadata.uid))
-            and has_waited(one.metadata.uid)
-            and hold_status(one, hold, snapshot).complete
-        )
-        for one in them
-    )
+    hold = snapshot.holds.get(pod.metadata.uid)
+    return hold is not None and has_waited(pod.metadata.uid) and hold_status(pod, hold, snapshot).complete

@@ -32,7 +32,7 @@ from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.holds.barred_nodes import BarredNodes
 from booking.reclaimer.holds.blockers import Blockers
 from booking.reclaimer.holds.disruption_budgets import Block
-from booking.reclaimer.holds.gang_starts import are_others_ready
+from booking.reclaimer.holds.gang_starts import to_start
 from booking.reclaimer.holds.hold_status import HoldStatus, hold_status
 from booking.reclaimer.holds.notice_due import Notice
 from booking.reclaimer.holds.scheduler_health import BEHIND_AT_MOST, could_bind, is_behind
@@ -45,6 +45,7 @@ from cluster.decide.explain import hold_message
 from cluster.decide.ledger.resource_versions import is_older
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import PODS
+from cluster.objects.gangs import Gang, gang_of
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.pods import Pod, is_live
 from cluster.objects.scheduling_gates import is_queued, other_gates
@@ -288,8 +289,8 @@ class HoldController:
             return
         if status.victims:
             self._evict_victims(pod, hold, status.victims, timer, snapshot=snapshot, read=read)
-        elif status.complete and is_queued(pod):
-            self._start_gang(pod, snapshot)
+        elif status.complete and is_queued(pod) and (gang := gang_of(pod)):
+            self._start_gang(gang, snapshot)
         elif status.complete and could_bind(pod, snapshot) and not self._is_excused(pod, snapshot, timer):
             self._expect_bind(pod, hold, timer)
         else:
@@ -376,13 +377,13 @@ class HoldController:
             log.warning("a pod was not bound to its kept devices in time", pod=pod.key, node=hold.node)
             self._context.write_event(pod, event_reasons.NODE_BARRED, _barred(pod, hold))
 
-    def _start_gang(self, pod: Pod, snapshot: Snapshot) -> None:
-        """Remove the gate of a gang's pod once the devices of all others are free, too."""
-        uid = pod.metadata.uid
-        if not are_others_ready(pod, snapshot, self._has_waited) or not self._recent_requests.is_due(uid):
+    def _start_gang(self, gang: Gang, snapshot: Snapshot) -> None:
+        """Remove the gates of a gang's pods once the devices of all are free."""
+        if not self._recent_requests.is_due(gang):
             return
-        if self._patch(pod, {}, lifts_gate=True) is not None:
-            log.info("the queue gate was removed from a pod of a gang", pod=pod.key, uid=uid)
+        for pod in to_start(gang, snapshot, self._has_waited):
+            self._patch(pod, {}, lifts_gate=True)
+            log.info("a pod of a gang may start", pod=pod.key, uid=pod.metadata.uid)
 
     def _has_waited(self, uid: str) -> bool:
         """Whether no bind that was decided before a pod's hold can take its devices any more."""
