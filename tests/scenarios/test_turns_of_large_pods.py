@@ -146,3 +146,29 @@ def test_another_leader_goes_on_with_a_turn_that_has_been_paid_for(
 
 def kept(world: World) -> str | None:
     return world.pod("alice").metadata.annotation(names.HOLD)
+
+
+def test_a_gang_larger_than_a_share_gets_its_turn_whole(new_world: Worlds, policy: Path) -> None:
+    nodes = {name: tuple(a100(number, name) for number in range(2)) for name in ("n0", "n1")}
+    world = new_world(nodes, policy_file=policy)
+    for name in ("bob", "carol", "user-2"):
+        for number in range(4):
+            Person(world, name).create(a_pod(f"{name}-{number}"))
+    world.run(60)
+    gang = [f"g-{number}" for number in range(4)]
+    for name in gang:
+        pod = a_pod(name)
+        pod["metadata"]["annotations"] |= {names.GANG: "g", names.GANG_SIZE: "4"}
+        world.alice.create(pod)
+    for _ in range(20):
+        world.run(HOUR)
+        save(world)
+        there = sum(runs(world, name) for name in gang)
+        assert there in (0, 4)
+        if there:
+            break
+    assert runs(world, *gang)
+    assert world.clock.now() - world.at() >= timedelta(hours=11.9)
+    world.run(3.5 * HOUR)
+    assert runs(world, *gang)
+    settled(world)
