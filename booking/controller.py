@@ -179,7 +179,7 @@ def admission(base: Base, metrics: Metrics) -> Webhook:
     view = CachedClusterView(base.cache, rules=settings.identity_rules, known=settings.jupyterhub_users)
     latest = partial(read_bookings, base.kube, base.cache)
     return Webhook(
-        _review(settings, gives_turns=lambda: _turns(base) is not None),
+        _review(base),
         view,
         base.clock,
         metrics,
@@ -311,7 +311,8 @@ def _terms(settings: ControllerSettings) -> EvictionSettings:
     )
 
 
-def _review(settings: ControllerSettings, *, gives_turns: Callable[[], bool]) -> Review:
+def _review(base: Base) -> Review:
+    settings, shares = base.settings, base.fair_shares.current
     creators = Creators(
         rules=settings.identity_rules,
         trusted=frozenset(settings.trusted_creators),
@@ -328,7 +329,8 @@ def _review(settings: ControllerSettings, *, gives_turns: Callable[[], bool]) ->
             gpushare_unit=settings.sharing_gpushare_unit,
             default_percentage=settings.sharing_default,
         ),
-        gives_turns=gives_turns,
+        gives_turns=lambda: _turns(base) is not None,
+        share_groups=lambda: shares().kubernetes_groups,
         maia=settings.maia,
     )
 

@@ -14,6 +14,7 @@ from booking.cluster_status.namespace_facts import NamespaceFacts
 from booking.cluster_status.never_created import last_seen, newest_about, why_never_created
 from booking.cluster_status.now import Now, now_of
 from booking.cluster_status.queue import Queue, queue_of, sentences
+from booking.cluster_status.share_record import ShareRecord
 from booking.cluster_status.snapshot import StatusSnapshot, about, take
 from booking.cluster_status.standings import ModelNow, models_now, standings_of
 from booking.cluster_status.viewer import Viewer
@@ -22,6 +23,7 @@ from booking.errors import ClusterError, StoreError, UnknownPodError
 from booking.eviction.snapshot import VictimPolicy
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
+from booking.fair_shares.queue import NOTHING_OWED
 from booking.policy.fair_shares import FairShares
 from booking.policy.visibility import Visibility
 from booking.principals import Principal
@@ -85,6 +87,7 @@ class ClusterStatus:
         self._may_read_events, self._victims = may_read_events, victims
         self._resources, self._calendar, self._fair_shares = resources, bookable, fair_shares
         self._namespace_facts = NamespaceFacts(kube, clock)
+        self._share_record = ShareRecord(kube, clock, terms.namespace)
 
     def now(self, who: Principal) -> Now:
         """Nodes, devices, holders, and who would be evicted next.
@@ -127,7 +130,7 @@ class ClusterStatus:
         shares = self._fair_shares()
         if shares.effective(maia=self._terms.maia) == "off" or pod.metadata.uid not in snapshot.pods:
             return found
-        more = sentences(snapshot, pod.metadata.uid, shares, viewer)
+        more = sentences(snapshot, pod, shares, viewer, recorded=self._share_record.books())
         return msgspec.structs.replace(found, because=(*found.because, *more))
 
     def queue(self, who: Principal, model: str | None = None) -> Queue:
@@ -136,7 +139,10 @@ class ClusterStatus:
         Raises:
             ClusterError: the state of the cluster is not known now.
         """
-        found = queue_of(self._snapshot(), self._viewer(who), self._fair_shares(), maia=self._terms.maia)
+        shares = self._fair_shares()
+        mode = shares.effective(maia=self._terms.maia)
+        recorded = NOTHING_OWED if mode == "off" else self._share_record.books()
+        found = queue_of(self._snapshot(), self._viewer(who), shares, mode=mode, recorded=recorded)
         if model is None:
             return found
         label = names.model_label(model)

@@ -20,6 +20,7 @@ from cluster.decide.eviction.fates import Fates, Member, member_of
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import is_stuck, stuck_from
+from cluster.objects.gangs import Gang, gang_of
 from cluster.objects.inventory import Device
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_terminating
@@ -68,6 +69,8 @@ class NodeHolders:
     """Model -> its devices and holders on this node."""
     members: tuple[Member, ...] = ()
     """Its pods whose controllers may not replace them."""
+    gangs: Mapping[str, Gang] = field(default_factory=dict)
+    """Uid -> the gang of a pod of it, of those that have one."""
 
 
 class HolderCache:
@@ -154,6 +157,7 @@ def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
         if view.fault
         else _by_model(view, known, {member.uid: member for member in members}, instant),
         members=members,
+        gangs={uid: gang for uid, pod in known.items() if (gang := gang_of(pod))},
     )
 
 

@@ -65,6 +65,11 @@ class FairShares(msgspec.Struct, frozen=True, kw_only=True):
     values: Mapping[str, int] = {}
     """Model in label form -> what a GPU of it counts in past usage, where others count 1."""
 
+    @property
+    def kubernetes_groups(self) -> frozenset[str]:
+        """Those that any group names."""
+        return frozenset[str]().union(*(group.kubernetes_groups for group in self.groups))
+
     def effective(self, *, maia: bool) -> Mode:
         """The mode in force; MAIA promises its users that only booked pods take their GPUs."""
         return self.mode or ("off" if maia else DEFAULT_MODE)

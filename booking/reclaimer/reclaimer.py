@@ -25,6 +25,7 @@ from booking.reclaimer.ending.maia_requests import MaiaRequests, requested_to_en
 from booking.reclaimer.evictions.comeback import has_our_finalizer, is_marked_for_disruption
 from booking.reclaimer.evictor import Evictor
 from booking.reclaimer.executor import Executor, in_turn
+from booking.reclaimer.fair_shares.broken_gangs import BrokenGangs
 from booking.reclaimer.fair_shares.record import RecordStore
 from booking.reclaimer.fair_shares.turns import Turns
 from booking.reclaimer.holds.hold_controller import HoldController
@@ -118,6 +119,7 @@ class Reclaimer:
         self._cover_annotations = CoverAnnotations(context)
         self._end_warnings = EndWarnings(context, terms)
         self._gates = QueueGates(context, terms, order)
+        self._broken_gangs = BrokenGangs(context, terms)
         self._stripped_pods = StrippedPods(write_event)
         self._led = False
         self._blocked: str | None = None
@@ -140,7 +142,7 @@ class Reclaimer:
             instant=self._snapshot,
             seen=self._cache.pods.get,
             turn_problem=lambda pod, hold, now: self._turns.problem(pod, hold, now, self._holder_cache),
-            taken=self._turns.note_taken,
+            taken=self._turns.accounts.note_taken,
             awaited=lambda uid: any(uid == pod for pod, _ in self._cache.barred(self._clock.now())),
             may_act=self._guards.permit,
         )
@@ -236,10 +238,11 @@ class Reclaimer:
         if self._holding.shows_dropped_hold:
             return
         try:
-            self._turns.remember()
+            self._turns.accounts.remember()
         except ApiError as error:
             self._failures.note("record of fair shares", "", error)
         snapshot = self._snapshot()
+        self._broken_gangs.reconcile(snapshot, self._holding.release)
         plans = self._turns.plans(snapshot, self._inputs(snapshot), self._holder_cache)
         self._are_written(plans, since=since)
         self._holding.begin(snapshot)
@@ -264,7 +267,8 @@ class Reclaimer:
 
     def _advance_comebacks(self, snapshot: Snapshot) -> None:
         """Comebacks first: a pod that has left already must not wait for anything else."""
-        wanted = {*snapshot.victims, *(pod.metadata.uid for pod, _ in ordered_to_go(snapshot))}
+        ordered = (pod.metadata.uid for pod, _ in ordered_to_go(snapshot))
+        wanted = {*snapshot.victims, *ordered, *self._broken_gangs.going}
         if is_mirror_fresh(snapshot):
             wanted |= {pod.metadata.uid for _, pod in to_end(snapshot)}
         if self._terms.maia:
@@ -365,11 +369,13 @@ class Reclaimer:
     def _are_written(self, plans: list[Plan], *, since: float) -> bool:
         """Write holds; returns whether there was time for all. The rest is planned again in the next pass."""
         begun = self._clock.monotonic()
+        gang = ""
         for one in plans:
-            if self._clock.monotonic() - begun >= WRITES_FOR:
+            if self._clock.monotonic() - begun >= WRITES_FOR and not (gang and one.gang == gang):
                 self._triggered_at = since
                 self._changed.set()
                 return False
+            gang = one.gang
             try:
                 self._holding.write(one, needed=since)
             except ApiError as error:

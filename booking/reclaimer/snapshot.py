@@ -17,12 +17,13 @@ from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.scheduler_filters import ClusterObjects
 from cluster.kube.resources import JOBS
 from cluster.objects.bookings import Booking
+from cluster.objects.gangs import Gang, gang_of
 from cluster.objects.hold import Hold, encode_versions
 from cluster.objects.hold_verdicts import verdicts_of
 from cluster.objects.jobs import Job
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod
+from cluster.objects.pods import Pod, is_live
 from cluster.process.clock import Clock
 
 DEFAULTS: Final = EvictionSettings()
@@ -106,6 +107,16 @@ class Snapshot:
                 if any(device.uuid == hold.devices[0] for device in devices):
                     return Need(model=model, resource=resource)
         return None
+
+    @cached_property
+    def gangs(self) -> Mapping[Gang, list[Pod]]:
+        """The living pods of each gang."""
+        found: dict[Gang, list[Pod]] = {}
+        for pod in self.pods.values():
+            gang = gang_of(pod)
+            if gang is not None and is_live(pod):
+                found.setdefault(gang, []).append(pod)
+        return found
 
     @cached_property
     def victims(self) -> frozenset[str]:

@@ -33,6 +33,8 @@ class Hold(Versioned, frozen=True, kw_only=True):
     """Uids of the pods that must leave."""
     need: Literal["booking", "share"] = "booking"
     """What gives the pod a right to them."""
+    turn: int = 0
+    """Seconds for which the pod is not taken for a share once it has started: it is above its user's."""
     at: datetime | None = None
     """When it was written."""
     state: str | None = None

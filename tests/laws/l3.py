@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import chain, combinations
 from typing import Final
 
+from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, first_created, is_live
 from tests.laws.changes import Change
@@ -55,9 +56,19 @@ def evicted_without_hold(change: Change, state: State, _now: datetime) -> Iterat
         pod = state.pods[uid]
         if victim.metadata.uid not in hold.victims:
             continue
-        if devices & set(hold.devices) or takes_room(victim, pod, hold, state):
+        # A gang leaves whole, so where one of its pods is in the way, all are.
+        if devices & set(hold.devices) or gang_of(victim) or takes_room(victim, pod, hold, state):
             return
+    if _is_of_half_a_gang(victim, state):
+        return
     yield f"{leaves.pod.key} is evicted, though no hold names it and a device of it, or needs its room."
+
+
+def _is_of_half_a_gang(pod: Pod, state: State) -> bool:
+    """Whether others of its gang wait: it starts whole, or is let go whole."""
+    gang = gang_of(pod)
+    others = (one for one in state.pods.values() if is_live(one) and not one.spec.node_name)
+    return gang is not None and any(gang_of(one) == gang for one in others)
 
 
 def _model_of(hold: Hold, state: State) -> str:
@@ -132,6 +143,8 @@ class _Case:
             name = victim.key if victim else uid
             if uid in booked:
                 yield f"its victim {name} is booked by {booked[uid].name}"
+            elif any(self._has_of_it(mate) for mate in self._with_mates(uid) - {uid}):
+                continue
             elif victim is None or not held(victim, self.state) & self._usable():
                 yield f"its victim {name} has no device of the model there"
             elif not held(victim, self.state) & set(self.hold.devices) and self._is_room_without(uid):
@@ -149,7 +162,7 @@ class _Case:
             )
         here, of = self.hold.node, {uid: self._usable_of(uid) for uid in self.victims}
         for uid in sorted(self.victims):
-            others = frozenset[str]().union(*(of[other] for other in self.victims - {uid}))
+            others = frozenset[str]().union(*(of[other] for other in self.victims - self._with_mates(uid)))
             found = self._free_for(self.pod, others).get(here, NOTHING)
             is_enough = len(found) >= self.need and self._is_room_without(uid)
             if is_enough and self._could_be_served({here: found}, others):
@@ -164,7 +177,17 @@ class _Case:
 
     def _is_room_without(self, uid: str) -> bool:
         """Whether the pod would find room on the node if this victim stayed."""
-        return self.places.suits(self.pod, self.hold.node, self.victims - {uid})
+        return self.places.suits(self.pod, self.hold.node, self.victims - self._with_mates(uid))
+
+    def _with_mates(self, uid: str) -> frozenset[str]:
+        """A victim, with those of its gang: a gang leaves whole."""
+        gangs = {one: gang_of(pod) for one in self.hold.victims if (pod := self.state.pods.get(one))}
+        gang = gangs.get(uid)
+        return frozenset({uid, *(one for one, its in gangs.items() if gang and its == gang)})
+
+    def _has_of_it(self, uid: str) -> bool:
+        victim = self.state.pods.get(uid)
+        return victim is not None and bool(held(victim, self.state) & set(self.hold.devices))
 
     def _could_be_served(self, mine: Mapping[str, frozenset[str]], others: frozenset[str]) -> bool:
         """Whether the pod could be served with these devices of these nodes, and those before it too.

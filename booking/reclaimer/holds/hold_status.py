@@ -9,6 +9,7 @@ from cluster.decide.predicates import AGENT
 from cluster.decide.protection import is_stuck
 from cluster.decide.scheduler_filters import Checker, checker_for
 from cluster.objects.device_selector import device_selector_of
+from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, is_live, is_terminating
 
@@ -98,7 +99,8 @@ def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldSt
     free = frozenset(uuid for uuid in hold.devices if not view.holders(uuid))
     in_the_way = {uid for uuid in hold.devices for uid in view.holders(uuid)}
     victims: dict[str, Pod] = {}
-    for uid in sorted(in_the_way | _crowding(pod, hold, in_the_way, snapshot)):
+    mates = {uid for uid in hold.victims if (v := snapshot.pods.get(uid)) and is_live(v) and gang_of(v)}
+    for uid in sorted(in_the_way | mates | _crowding(pod, hold, in_the_way | mates, snapshot)):
         holder = snapshot.pods.get(uid)
         if holder is not None and is_terminating(holder):
             if is_stuck(holder, snapshot.now):

@@ -6,6 +6,7 @@ from typing import Final
 
 from booking.eviction.holder_cache import HolderCache, ModelHolders
 from booking.eviction.sharers import Freeable, freeable
+from booking.reclaimer.planning.running_gangs import RunningGangs
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection, select_victims
 from cluster.objects.device_selector import DeviceSelector
@@ -42,6 +43,7 @@ class NodeCandidates:
         self._costs = snapshot.policy.costs(snapshot, holder_cache.fates(snapshot), self._outgoing_pods)
         self._versions: dict[str, int] = dict.fromkeys(self._on_hold, 0)
         """Nodes that are not as the holder cache has them, and how often that has changed."""
+        self._gangs = RunningGangs(self._nodes, self._costs)
         for uid in self._outgoing_pods | inputs.excluded:
             self._change_node_of(uid)
 
@@ -105,7 +107,7 @@ class NodeCandidates:
                 outgoing_devices += devices
                 outgoing_pods.add(holder.uid)
             elif holder.evictable and devices and holder.uid not in self._inputs.excluded:
-                victims.append(self._costs.victim(holder, devices))
+                victims.append(self._gangs.whole(self._costs.victim(holder, devices)))
         shared = self._freeable(model_holders, away)
         return NodeCandidate(
             node=node,
@@ -122,6 +124,21 @@ class NodeCandidates:
         """The best that the node can do for a pod that needs so many of this model, by devices alone."""
         return select_victims(self.candidate(node, model, selector), need)
 
+    def mates(self, uids: Iterable[str]) -> list[str]:
+        """Uids of the other pods of these pods' gangs, that leave with them."""
+        return self._gangs.mates(frozenset(uids))
+
+    def evictable_on(self, node: str, model: str, devices: Iterable[str]) -> list[str]:
+        """Uids of the pods that hold any of these devices and may be evicted."""
+        wanted = frozenset(devices)
+        holders = self._model_holders(node, model, ANY).holders
+        return [one.uid for one in holders if one.evictable and not wanted.isdisjoint(one.devices)]
+
+    def on_node(self, node: str, uids: Iterable[str]) -> frozenset[str]:
+        """Those of these pods that are on the node."""
+        pods = self._snapshot.pods
+        return frozenset(uid for uid in uids if uid in pods and pods[uid].spec.node_name == node)
+
     # --- assigning -----------------------------------------------------------------------------------
     def add_hold(self, hold: Hold) -> frozenset[str]:
         """Assign the devices and victims of a new plan; returns the nodes that are different now."""
@@ -135,6 +152,11 @@ class NodeCandidates:
     def reserve(self, node: str, devices: Iterable[str]) -> None:
         """A pod will have these without a plan, or waits for them."""
         self._reserved.setdefault(node, set()).update(devices)
+        self._change(node)
+
+    def give_back(self, node: str, devices: Iterable[str]) -> None:
+        """A pod for which these were reserved will not have them after all."""
+        self._reserved[node].difference_update(devices)
         self._change(node)
 
     # --- inside --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ CPU, places and neighbours that one pod counts on, by a plan or because it fits 
 available to the next.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
 from datetime import datetime
@@ -24,6 +24,7 @@ from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.decide.eviction.victim_selection import VictimSelection, price
 from cluster.decide.scheduler_filters import ClusterObjects, checker_for
+from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, first_created, is_live
 
@@ -43,6 +44,8 @@ class Plan:
     """What its victims lose, in GPU-microseconds."""
     lifts_gate: bool = False
     """Whether the pod's queue gate is removed by the same write."""
+    gang: str = ""
+    """The key of the gang whose holds are written one after the other; empty for a single pod."""
     at_once: bool = False
     """Whether none of its devices is free: then nothing has to be awaited before the victims' notices."""
 
@@ -146,8 +149,10 @@ def _without_victims(
     found = _round_without(pod, snapshot, inputs, holder_cache).place_on_free(pod, snapshot.needs[uid])
     if found is None:
         return None
-    # It stays a turn, or a booked pod's.
-    return dataclass_replace(found, hold=replace(found.hold, need=snapshot.holds[uid].need))
+    # It stays a turn, or a booked pod's. A gang is in its turn as a whole; a pod on free devices needs none.
+    before = snapshot.holds[uid]
+    turn = before.turn if gang_of(pod) else 0
+    return dataclass_replace(found, hold=replace(found.hold, need=before.need, turn=turn))
 
 
 def _round_without(
@@ -236,9 +241,12 @@ class Round:
             return None
         return self._on_free(pod, *found)
 
-    def take(self, pod: Pod, need: Need, choice: VictimSelection) -> Plan:
-        """Devices of others for a pod whose turn it is. They are assigned."""
-        return self._keep(self.asks(pod, need), choice, in_turn=True)
+    def take(self, pod: Pod, need: Need, choice: VictimSelection, *, also: Iterable[str] = ()) -> Plan:
+        """Devices of others for a pod whose turn it is. They are assigned.
+
+        ``also``: uids of pods that leave for it, too; what they lose counts elsewhere.
+        """
+        return self._keep(self.asks(pod, need), choice, in_turn=True, also=also)
 
     def asks(self, pod: Pod, need: Need) -> WaitingPod:
         """The requirements of a pod, with what this round has assigned so far."""
@@ -259,6 +267,19 @@ class Round:
         made = self._on_free(pod, node, devices)
         return Plan(pod=pod, hold=replace(made.hold, need="share"), lost=0, lifts_gate=True)
 
+    def start_all(self, needs: Sequence[tuple[Pod, Need]], key: str) -> list[Plan] | None:
+        """Free devices for all pods of a gang; None where there are too few, and then nothing is assigned."""
+        before, made = self._cluster_objects, list[Plan]()
+        for pod, need in needs:
+            found = self.start(pod, need)
+            if found is None:
+                for one in made:
+                    self._candidates.give_back(one.hold.node, one.hold.devices)
+                self._cluster_objects = before
+                return None
+            made.append(dataclass_replace(found, gang=key, lifts_gate=False))
+        return made
+
     def _on_free(self, pod: Pod, node: str, devices: tuple[str, ...]) -> Plan:
         hold = Hold(node=node, devices=devices, at=self._snapshot.now, state=self._snapshot.state or None)
         return Plan(pod=pod, hold=hold, lost=0)
@@ -272,8 +293,16 @@ class Round:
         self._candidates.reserve(choice.node, set(choice.devices) - set(free))
         self._search.changed(choice.node)
 
-    def _keep(self, asks: WaitingPod, choice: VictimSelection, *, in_turn: bool = False) -> Plan:
-        victims = tuple(victim.uid for victim in choice.victims)
+    def _keep(
+        self,
+        asks: WaitingPod,
+        choice: VictimSelection,
+        *,
+        in_turn: bool = False,
+        also: Iterable[str] = (),
+    ) -> Plan:
+        chosen = [*(victim.uid for victim in choice.victims), *also]
+        victims = tuple(dict.fromkeys((*chosen, *self._candidates.mates(chosen))))
         hold = Hold(
             node=choice.node,
             devices=choice.devices,
@@ -286,7 +315,7 @@ class Round:
         at_once = not set(choice.devices) & set(free)
         for node in self._candidates.add_hold(hold):
             self._search.changed(node)
-        gone = frozenset(victims)
+        gone = self._candidates.on_node(choice.node, victims)
         is_same = self._firm is self._cluster_objects
         self._cluster_objects = self._cluster_objects.placing(asks.pod, choice.node, without=gone)
         self._firm = (

@@ -120,3 +120,12 @@ def test_a_file_is_followed_and_a_bad_one_changes_nothing(tmp_path: Path) -> Non
     path.write_text("zone: UTC")
     file.reconcile()
     assert file.current() == FairShares()
+
+
+@pytest.mark.parametrize(
+    ("key", "what"),
+    [("members", "user"), ("kubernetes_groups", "Kubernetes group"), ("namespaces", "namespace")],
+)
+def test_nobody_is_in_two_groups(key: str, what: str) -> None:
+    text = f"fair_shares: {{groups: {{one: {{{key}: [x]}}, other: {{{key}: [x]}}}}}}"
+    assert f"The {what} 'x' is in the groups 'one' and 'other'" in "\n".join(refused(text))
