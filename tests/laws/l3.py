@@ -147,9 +147,9 @@ class _Case:
             yield "; ".join(
                 f"{node} has {len(mine[node])} devices for which nobody has to go" for node in sorted(mine)
             )
-        here, of = self.hold.node, {uid: self._usable_of(uid) for uid in self.victims}
+        here = self.hold.node
         for uid in sorted(self.victims):
-            others = frozenset[str]().union(*(of[other] for other in self.victims - {uid}))
+            others = self._freed_by(self.victims - {uid})
             found = self._free_for(self.pod, others).get(here, NOTHING)
             is_enough = len(found) >= self.need and self._is_room_without(uid)
             if is_enough and self._could_be_served({here: found}, others):
@@ -216,6 +216,12 @@ class _Case:
     def _for_nothing(self, node: str) -> frozenset[str]:
         return for_nothing(self.pod, node, self.model, self.state, self.floor, self.now)
 
-    def _usable_of(self, uid: str) -> frozenset[str]:
-        mine = self._usable() & held(self.state.pods[uid], self.state)
-        return mine - {u for u, uids in self.floor.kept.items() if uids - {self.pod.metadata.uid}}
+    def _freed_by(self, uids: frozenset[str]) -> frozenset[str]:
+        """Devices that nobody holds any more once these have left: all of their holders, if they share."""
+        return frozenset(
+            uuid
+            for uuid in self._usable()
+            if not self.floor.kept.get(uuid, NOTHING) - {self.pod.metadata.uid}
+            and (holders := self.floor.holders.get(uuid, NOTHING)) & uids
+            and all(uid in uids or not is_live(self.state.pods[uid]) for uid in holders)
+        )
