@@ -13,7 +13,7 @@ from booking.eviction.holder_cache import HolderCache, ModelHolders
 from booking.eviction.sharers import freeable
 from booking.eviction.snapshot import Costs, EvictionSnapshot
 from booking.wording import counted, span
-from cluster.decide.eviction.fates import BARE, Fate
+from cluster.decide.eviction.fates import BARE
 from cluster.decide.eviction.victim_selection import Victim, price
 
 _MINUTE = timedelta(minutes=1)

@@ -3,12 +3,11 @@
 from typing import Any
 
 from cluster import names
-from cluster.objects.pods import asks_for_gpus
 from tests.fakes.objects import shared_gpu
 from tests.scenarios.acts import came_back, left, served, settled
 from tests.scenarios.conftest import Worlds
 from tests.scenarios.person import a_pod
-from tests.scenarios.seeing import devices, runs, uid_of, waits
+from tests.scenarios.seeing import devices, uid_of
 from tests.scenarios.world import World
 
 Json = dict[str, Any]
