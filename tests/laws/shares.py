@@ -53,6 +53,23 @@ def may_share(uuid: str, pods: Iterable[Pod], state: State) -> bool:
     )
 
 
+def is_sharing(pod: Pod) -> bool:
+    """Whether it asks for shares alone."""
+    return _is_sharing(pod)
+
+
+def largest_part(pod: Pod, device: Device) -> tuple[int, int]:
+    """MiB and percent of the compute that a container of the pod wants of a device like this, at most."""
+    every = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
+    parts = [_requested(one, device, {one.name: (device.uuid,)}) for one in every]
+    return max(part.memory for part in parts), max(part.cores for part in parts)
+
+
+def part_of(pod: Pod, device: Device) -> int:
+    """MiB that a bound pod has of a device."""
+    return _part(pod, device).memory
+
+
 def _device(uuid: str, pods: Iterable[Pod], state: State) -> Device | None:
     nodes = {pod.spec.node_name for pod in pods}
     found = [state.nodes[name] for name in nodes if name in state.nodes]

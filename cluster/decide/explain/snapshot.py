@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from cluster import names
 from cluster.decide.booking_plan import PlacementCheck
 from cluster.decide.booking_plan.permanent_pods import PermanentPods
+from cluster.decide.booking_use import example_of
 from cluster.decide.entitlement import UserCoverage
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.holdings import PodHoldings
@@ -64,6 +65,7 @@ class ExplanationSnapshot:
             pods=pods,
             covered={uid: self.cover[uid] for uid in pods if uid in self.cover},
             barred=self.barred,
+            example=example_of(view for view, _ in self.node_snapshots.values()),
         )
 
     def holding(self, pod: Pod) -> PodHoldings | None:
