@@ -20,6 +20,8 @@ from tests.laws.departures import departure, is_ordered
 from tests.laws.devices import Floor, advertised_devices, floor_of, held, hold_on, holds, needed, selected
 from tests.laws.groups import user_of
 from tests.laws.places import Places, for_nothing, takes_room
+from tests.laws.share_holds import ShareHold
+from tests.laws.shares import is_sharing
 from tests.laws.state import State
 
 LAW: Final = "L3"
@@ -40,7 +42,7 @@ def unjust_hold(change: Change, state: State, now: datetime) -> Iterator[str]:
         yield f"Devices are kept for {after.key}, which no booking covers."
         return
     case = _Case(after, hold, model, state, now, is_booked=booking is not None)
-    for wrong in (*case.of_devices(), *case.of_victims(), *case.of_places()):
+    for wrong in case.of_shares() if is_sharing(after) else case.of_all():
         yield f"The hold of {after.key} on {hold.node}: {wrong}."
 
 
@@ -97,6 +99,18 @@ class _Case:
         """Who has a device of the hold and has not begun to terminate."""
         uids = (self.floor.holders.get(uuid, frozenset()) for uuid in self.hold.devices)
         return frozenset(uid for uid in frozenset[str]().union(*uids) if is_live(self.state.pods[uid]))
+
+    def of_all(self) -> Iterator[str]:
+        """Everything that is wrong with it."""
+        yield from self.of_devices()
+        yield from self.of_victims()
+        yield from self.of_places()
+
+    def of_shares(self) -> Iterator[str]:
+        """The same for a pod with shares."""
+        booked = cover(self.state, self.now)
+        mine = (self.pod, self.hold, self.model, self.state, self.floor, self.places, booked)
+        return ShareHold(*mine).faults()
 
     def of_devices(self) -> Iterator[str]:
         """The faults of its devices."""

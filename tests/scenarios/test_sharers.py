@@ -7,7 +7,7 @@ from tests.fakes.objects import shared_gpu
 from tests.scenarios.acts import came_back, left, served, settled
 from tests.scenarios.conftest import Worlds
 from tests.scenarios.person import a_pod
-from tests.scenarios.seeing import devices, uid_of
+from tests.scenarios.seeing import devices, uid_of, waits
 from tests.scenarios.world import World
 
 Json = dict[str, Any]
@@ -75,3 +75,46 @@ def test_the_gpu_of_the_sharers_who_lose_least_together_is_freed_and_no_other_sh
     settled(world)
     assert left(world, bobs) == came_back(world, bobs) == expected
     assert devices(world.pod("alice-1")).isdisjoint(first)
+
+
+def test_a_whole_booking_covers_its_owners_shares_and_the_fewest_sharers_leave_for_them(
+    new_world: Worlds,
+) -> None:
+    world = a_world(new_world)
+    bobs = sharing(world, ("bob-1", 40_000), ("bob-2", 20_000), ("bob-3", 10_000))
+    world.bob.checkpoint("bob-2")
+    world.alice.book()
+    world.alice.create(a_share("alice-1", 30_000))
+    served(world, "alice-1")
+    settled(world)
+    assert left(world, bobs) == came_back(world, bobs) == ["bob-2"]
+    world.alice.create(a_share("alice-2", 50_000))
+    served(world, "alice-2")
+    settled(world)
+    assert left(world, bobs) == came_back(world, bobs) == ["bob-1", "bob-2", "bob-3"]
+    assert devices(world.pod("alice-1")) == devices(world.pod("alice-2"))
+
+
+def test_shares_of_one_booking_are_together_and_another_one_is_not_put_there(new_world: Worlds) -> None:
+    world = a_world(new_world, gpus=2)
+    bobs = sharing(world, ("bob-1", 70_000), ("bob-2", 70_000))
+    world.alice.book()
+    world.bob.book()
+    world.alice.create(a_share("alice-1", 20_000))
+    world.alice.create(a_share("alice-2", 20_000))
+    served(world, "alice-1", "alice-2")
+    settled(world)
+    assert devices(world.pod("alice-1")) == devices(world.pod("alice-2"))
+    assert len(left(world, bobs)) == 1
+
+
+def test_a_share_beyond_what_was_booked_waits_as_any_other_and_evicts_nobody(new_world: Worlds) -> None:
+    world = a_world(new_world, gpus=2)
+    bobs = sharing(world, ("bob-1", 70_000), ("bob-2", 70_000))
+    world.alice.book()
+    world.alice.create(a_share("alice-1", 50_000))
+    served(world, "alice-1")
+    world.alice.create(a_share("alice-2", 50_000))
+    settled(world)
+    assert waits(world, "alice-2")
+    assert len(left(world, bobs)) == 1

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
+from booking.eviction.holder import Holder
 from booking.eviction.holder_cache import HolderCache, ModelHolders
 from booking.eviction.sharers import Freeable, freeable
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection, select_victims
+from cluster.decide.ledger import NodeView
 from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.hold import Hold
 
@@ -121,6 +123,42 @@ class NodeCandidates:
     ) -> VictimSelection | None:
         """The best that the node can do for a pod that needs so many of this model, by devices alone."""
         return select_victims(self.candidate(node, model, selector), need)
+
+    # --- for pods with shares ------------------------------------------------------------------------
+    def nodes_of(self, model: str) -> list[str]:
+        """Nodes with devices of a model that can be planned with."""
+        return [name for name, node_holders in self._nodes.items() if model in node_holders.by_model]
+
+    def view(self, node: str) -> NodeView | None:
+        """The devices of a node, and what pods have of them."""
+        found = self._nodes.get(node)
+        return found.view if found else None
+
+    def away(self, node: str, *, besides: str = "") -> frozenset[str]:
+        """Devices that are kept for pods, or that pods of this round count on; but not those of one pod."""
+        hold = self._snapshot.holds.get(besides)
+        mine = hold.devices if hold and hold.node == node else ()
+        return frozenset(self._away(node)).difference(mine)
+
+    def holders(self, node: str, model: str) -> dict[str, Holder]:
+        """Uid -> holder of devices of a model, or of shares of them."""
+        model_holders = self._model_holders(node, model, ANY)
+        return {**{one.uid: one for one in model_holders.holders}, **model_holders.shared.holders}
+
+    def fate(self, holder: Holder | None) -> Literal["leaves", "outgoing", "evictable", "stays"]:
+        """What becomes of a holder; of one that is not known it is not known, either."""
+        if holder is None:
+            return "stays"
+        if holder.leaves:
+            return "leaves"
+        if holder.uid in self._outgoing_pods:
+            return "outgoing"
+        may_go = holder.evictable and holder.uid not in self._inputs.excluded
+        return "evictable" if may_go else "stays"
+
+    def victim(self, holder: Holder, uuid: str) -> Victim:
+        """A holder that may be evicted, as a victim on one device."""
+        return self._costs.victim(holder, (uuid,))
 
     # --- assigning -----------------------------------------------------------------------------------
     def add_hold(self, hold: Hold) -> frozenset[str]:

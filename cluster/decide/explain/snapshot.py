@@ -13,6 +13,7 @@ from cluster.decide.entitlement import UserCoverage
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.ledger.liveness import AgentState
+from cluster.decide.share_places import SharePlaces
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.namespaces import Namespace
@@ -56,6 +57,17 @@ class ExplanationSnapshot:
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     home: str = names.NAMESPACE
     """The product's own namespace."""
+
+    def share_places(self) -> SharePlaces:
+        """Which GPUs the shares of booked pods may be on."""
+        return SharePlaces(
+            views={name: view for name, (view, _) in self.node_snapshots.items()},
+            cover=self.cover,
+            holds=self.holds,
+            pods=self.pods,
+            namespaces=self.namespaces,
+            home=self.home,
+        )
 
     def user_coverage(self, user: str) -> UserCoverage:
         """A user's bookings and pods, and which booking covers which pod."""
