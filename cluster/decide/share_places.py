@@ -172,6 +172,24 @@ class SharePlaces:
         return found
 
 
+def misplaced_shares(
+    places: SharePlaces, new: Iterable[tuple[PodHoldings, Booking]]
+) -> frozenset[tuple[str, str]]:
+    """(uid, booking) of running pods whose shares a booking does not cover where they are.
+
+    Args:
+        places: with the cover of all other pods.
+        new: running pods that a booking would cover from now on, those first that come first.
+    """
+    cover, found = dict(places.cover), set[tuple[str, str]]()
+    for holding, booking in new:
+        if replace(places, cover=cover).may_begin(holding.uid, booking, holding):
+            cover[holding.uid] = booking
+        else:
+            found.add((holding.uid, booking.name))
+    return frozenset(found)
+
+
 def _whole(booking: Booking) -> Lane:
     return booking.spec.model, booking.name, WHOLE
 

@@ -118,3 +118,25 @@ def test_a_share_beyond_what_was_booked_waits_as_any_other_and_evicts_nobody(new
     settled(world)
     assert waits(world, "alice-2")
     assert len(left(world, bobs)) == 1
+
+
+def test_a_running_share_is_covered_where_it_is_and_its_neighbours_leave_only_when_needed(
+    new_world: Worlds,
+) -> None:
+    world = a_world(new_world)
+    bobs = sharing(world, ("bob-1", 20_000))
+    world.alice.create(a_share("alice-1", 20_000))
+    served(world, "alice-1")
+    world.alice.book()
+    world.until(lambda: is_booked(world, "alice-1"), "alice's share is booked")
+    world.run(30)
+    assert left(world, bobs) == []
+    world.alice.create(a_share("alice-2", 60_000))
+    served(world, "alice-2")
+    settled(world)
+    assert left(world, bobs) == came_back(world, bobs) == ["bob-1"]
+
+
+def is_booked(world: World, name: str) -> bool:
+    pod = world.pod(name)
+    return pod is not None and pod.metadata.annotation(names.BOOKING) is not None
