@@ -102,7 +102,7 @@ class Snapshot:
             pods=self.pods,
             namespaces=self.namespaces,
             home=self.terms.namespace,
-        )
+        ).of_pods_alone()
 
     @cached_property
     def turns(self) -> Mapping[str, Hold]:

@@ -226,6 +226,7 @@ class ClusterCache:
         with self._lock:
             cover, ledger = self.cover(now), self._ledger
             there = {found.node for uid in cover if (found := ledger.holding(uid))}
+            there.update(hold.node for hold in ledger.holds.values())
             places = SharePlaces(
                 views={node: ledger.view(node) for node in there},
                 cover=cover,

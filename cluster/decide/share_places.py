@@ -50,6 +50,7 @@ class SharePlaces:
     """The devices of which bookings have shares at one instant."""
 
     views: Mapping[str, NodeView]
+    """Nodes: those with covered pods at least, and those of the holds."""
     cover: Mapping[str, Booking]
     """Pod uid -> the booking that covers it."""
     holds: Mapping[str, Hold] = field(default_factory=dict)
@@ -59,6 +60,12 @@ class SharePlaces:
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     home: str = names.NAMESPACE
     """The product's own namespace."""
+
+    def of_pods_alone(self) -> "SharePlaces":
+        """The same with fewer nodes: those that covered pods and holds name."""
+        where = {pod.spec.node_name for uid in self.cover if (pod := self.pods.get(uid))}
+        where.update(hold.node for hold in self.holds.values())
+        return replace(self, views={node: self.views[node] for node in where if node and node in self.views})
 
     def confined(self, request: GpuRequest, booking: Booking | None) -> GpuRequest:
         """The request of a booked pod, with the devices of which it may have shares; any other as it is."""

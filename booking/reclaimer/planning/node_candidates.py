@@ -6,12 +6,14 @@ from typing import Final, Literal
 
 from booking.eviction.holder import Holder
 from booking.eviction.holder_cache import HolderCache, ModelHolders
+from booking.eviction.share_floors import ShareFloor
 from booking.eviction.sharers import Freeable, freeable
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection, select_victims
 from cluster.decide.ledger import NodeView
 from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.hold import Hold
+from cluster.objects.share_request import Slot
 
 NO_SHARES: Final = Freeable()
 ANY: Final = DeviceSelector()
@@ -35,6 +37,7 @@ class NodeCandidates:
         self._snapshot = snapshot
         self._inputs = inputs
         self._nodes = holder_cache.at(snapshot)
+        self._floors = holder_cache.floors
         self._on_hold = {node: set(devices) for node, devices in snapshot.on_hold.items()}
         self._reserved: dict[str, set[str]] = {}
         """Node -> devices that pods of this round need not have held for them: they are free."""
@@ -140,15 +143,28 @@ class NodeCandidates:
         mine = hold.devices if hold and hold.node == node else ()
         return frozenset(self._away(node)).difference(mine)
 
-    def holders(self, node: str, model: str) -> dict[str, Holder]:
-        """Uid -> holder of devices of a model, or of shares of them."""
-        model_holders = self._model_holders(node, model, ANY)
-        return {**{one.uid: one for one in model_holders.holders}, **model_holders.shared.holders}
+    def floors(self, node: str, model: str) -> tuple[ShareFloor, ...]:
+        """The GPUs of a model on a node that may be shared, and the pods that have any of them."""
+        node_holders = self._nodes.get(node)
+        return self._floors.of(node_holders.view, node_holders.by_model, model) if node_holders else ()
 
-    def fate(self, holder: Holder | None) -> Literal["leaves", "outgoing", "evictable", "stays"]:
-        """What becomes of a holder; of one that is not known it is not known, either."""
-        if holder is None:
-            return "stays"
+    def least_share_losses(self, model: str, slot: Slot) -> dict[str, int]:
+        """Node -> lower bound of what a share of this size destroys there; only nodes where it may fit."""
+        found: dict[str, int] = {}
+        bounds = self._floors.bounds(model, slot)
+        for node, node_holders in self._nodes.items():
+            if model in node_holders.by_model:
+                least = bounds.of(node_holders.view, node_holders.by_model)
+                if least and node in self._versions:
+                    found[node] = 0
+                elif least:
+                    found[node] = min(
+                        part and part * self._costs.at_least((latest,)) // 1000 for part, latest in least
+                    )
+        return found
+
+    def fate(self, holder: Holder) -> Literal["leaves", "outgoing", "evictable", "stays"]:
+        """What becomes of a holder."""
         if holder.leaves:
             return "leaves"
         if holder.uid in self._outgoing_pods:

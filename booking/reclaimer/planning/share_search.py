@@ -7,8 +7,9 @@ GPUs gets a set none of which could be left, which is the cheapest in most cases
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop
 
-from booking.eviction.holder import Holder
+from booking.eviction.share_floors import ShareFloor
 from booking.reclaimer.planning.node_candidates import NodeCandidates
 from booking.reclaimer.planning.waiting_pod import WaitingPod
 from cluster.decide.available import shares_on
@@ -22,8 +23,9 @@ from cluster.decide.eviction.victim_selection import (
     price,
 )
 from cluster.decide.ledger import Holding, NodeView
-from cluster.decide.ledger.amounts import NO_USE, DeviceUse
+from cluster.decide.ledger.amounts import DeviceUse
 from cluster.decide.request import GpuRequest
+from cluster.decide.share_fit import fits
 from cluster.decide.shares import MODES, Shared, place, rooms
 from cluster.objects.inventory import Device
 from cluster.objects.share_request import Slot
@@ -31,15 +33,17 @@ from cluster.objects.share_request import Slot
 
 @dataclass(frozen=True, slots=True)
 class _Floor:
-    """What pods have of one GPU: those that stay, those that are about to go, those that may be evicted."""
+    """What pods have of one GPU in this round."""
 
     device: Device
     stays: DeviceUse
-    outgoing: tuple[str, ...]
-    """Uids of pods that will be evicted for another reason."""
-    leaving: bool
-    """Whether a pod terminates there."""
+    """What those have of it that may not be evicted, or that this round expects."""
+    is_busy: bool
+    """Whether somebody has any of it who is to go, or may be evicted."""
+    waits: bool
+    """Whether somebody there will be evicted for another reason."""
     sharers: tuple[Sharer, ...]
+    """Those who may be evicted."""
 
 
 class ShareSearch:
@@ -54,9 +58,10 @@ class ShareSearch:
         """A node on which the pod would be placed now, and its shares there; its hold does not count."""
         request = replace(asking.request, hold=None)
         for node in sorted(self._candidates.nodes_of(asking.model)):
-            if not asking.is_open(node) or not (view := self._view(node, request)):
+            view = self._view(node, request)
+            if view is None or not (view.on_hold or fits(request, view.unreserved_offer)):
                 continue
-            if asking.checker.why_not(asking.snapshot.nodes[node]) is None:
+            if asking.is_open(node) and asking.checker.why_not(asking.snapshot.nodes[node]) is None:
                 away = self._candidates.away(node, besides=request.uid)
                 found = {
                     model: tuple(one for one in some if one[0].uuid not in away)
@@ -73,8 +78,13 @@ class ShareSearch:
 
     def best(self, asking: WaitingPod) -> VictimSelection | None:
         """The cheapest choice for a pod that fits nowhere; None if no eviction would help."""
+        slot = _largest_slot(asking.request)
+        losses = self._candidates.least_share_losses(asking.model, slot)
+        queue = [(lost, node) for node, lost in losses.items()]
+        heapify(queue)
         best: VictimSelection | None = None
-        for node in self._candidates.nodes_of(asking.model):
+        while queue and (best is None or queue[0][0] <= best.rank[0][0]):
+            _, node = heappop(queue)
             if asking.is_open(node) and (view := self._view(node, asking.request)):
                 for choice in self._on(asking, view, best):
                     is_better = best is None or choice.rank < best.rank
@@ -88,7 +98,8 @@ class ShareSearch:
         view = self._candidates.view(node)
         if view is None or view.fault or not shares_on(request, view) or view.unknown:
             return None
-        return view.holding(self._taken.get(node, ()))
+        taken = self._taken.get(node)
+        return view.holding(taken) if taken else view
 
     def _on(
         self, asking: WaitingPod, view: NodeView, best: VictimSelection | None
@@ -101,7 +112,7 @@ class ShareSearch:
         if asking.need > 1:
             yield from self._of_several(asking, view, floors)
             return
-        slot = Slot(tuple(need.amount for need in share.needs))
+        slot = _largest_slot(asking.request)
         for floor in floors:
             for mode in modes:
                 part = Holding(floor.device.uuid, slot.memory_on(floor.device), slot.cores, mode)
@@ -142,42 +153,32 @@ class ShareSearch:
     def _floors(self, asking: WaitingPod, view: NodeView) -> Iterator[_Floor]:
         """The GPUs of which the pod may have shares, whoever has them now."""
         request, away = asking.request, self._candidates.away(view.name, besides=asking.request.uid)
-        holders = self._candidates.holders(view.name, asking.model)
-        for device in view.shareable_by_model.get(asking.model, ()):
-            uuid = device.uuid
-            is_ours = device.is_healthy and uuid not in away and request.selector.takes(device)
-            if is_ours and request.may_share(uuid):
-                yield self._floor(view, device, holders)
+        for known in self._candidates.floors(view.name, asking.model):
+            uuid = known.device.uuid
+            if uuid not in away and request.selector.takes(known.device) and request.may_share(uuid):
+                yield self._floor(view.name, known)
 
-    def _floor(self, view: NodeView, device: Device, holders: dict[str, Holder]) -> _Floor:
-        stays, leaving = NO_USE, False
-        outgoing: list[str] = []
+    def _floor(self, node: str, known: ShareFloor) -> _Floor:
+        stays, waits, uuid = known.stays, False, known.device.uuid
         sharers: list[Sharer] = []
-        for taken in self._taken.get(view.name, ()):
-            stays = stays.plus(taken) if taken.device == device.uuid else stays
-        for holding in view.holdings:
-            part = holding.devices.get(device.uuid)
-            if part is None:
-                continue
-            holder = holders.get(holding.uid)
-            match self._candidates.fate(holder):
-                case "leaves":
-                    leaving = True
-                case "outgoing":
-                    outgoing.append(holding.uid)
-                case "evictable" if holder:
-                    sharers.append(Sharer(self._candidates.victim(holder, device.uuid), part))
-                case _:
-                    stays = stays.plus(part)
-        return _Floor(device, stays, tuple(outgoing), leaving, tuple(sharers))
+        for part in self._taken.get(node, ()):
+            stays = stays.plus(part) if part.device == uuid else stays
+        for holder, part in known.parts:
+            fate = self._candidates.fate(holder)
+            waits = waits or fate == "outgoing"
+            if fate == "evictable":
+                sharers.append(Sharer(self._candidates.victim(holder, uuid), part))
+            elif fate == "stays":
+                stays = stays.plus(part)
+        return _Floor(known.device, stays, bool(known.parts), waits, tuple(sharers))
 
     @staticmethod
     def _choice(node: str, floors: Iterable[_Floor], victims: tuple[Victim, ...]) -> VictimSelection:
         theirs = tuple(floors)
         ordered = tuple(sorted(victims, key=lambda victim: victim.uid))
-        waits = not victims and any(floor.outgoing for floor in theirs)
+        waits = any(floor.waits for floor in theirs)
         cost: Price = price(ordered) if ordered else NO_VICTIMS
-        busy = sum(bool(floor.sharers or floor.leaving or floor.outgoing) for floor in theirs)
+        busy = sum(floor.is_busy for floor in theirs)
         devices = tuple(sorted(floor.device.uuid for floor in theirs))
         return VictimSelection(
             node=node,
@@ -187,6 +188,11 @@ class ShareSearch:
             busy=busy,
             rank=(cost, waits, busy, node),
         )
+
+
+def _largest_slot(request: GpuRequest) -> Slot:
+    """The one slot of a pod, or a slot as large as the largest of them."""
+    return Slot(tuple(need.amount for need in request.share.needs) if request.share else ())
 
 
 def _may_undercut(floor: _Floor, part: Holding, limit: Price) -> bool:

@@ -67,7 +67,7 @@ class ExplanationSnapshot:
             pods=self.pods,
             namespaces=self.namespaces,
             home=self.home,
-        )
+        ).of_pods_alone()
 
     def user_coverage(self, user: str) -> UserCoverage:
         """A user's bookings and pods, and which booking covers which pod."""
