@@ -105,7 +105,7 @@ def card_of(
     passed = (clock.now - record.start) / (record.end - record.start)
     return Card(
         id=record.id,
-        title=gpus(record.count, record.model),
+        title=gpus(record.count, record.model, record.memory),
         state=state,
         state_word=_WORDS[state],
         start=clock.moment(record.start),
@@ -141,7 +141,7 @@ def past_of(record: Record, clock: SiteClock) -> Past:
     return Past(
         id=record.id,
         state=record.state(clock.now),
-        title=gpus(record.count, record.model),
+        title=gpus(record.count, record.model, record.memory),
         start=clock.moment(record.start),
         end=clock.moment(record.end),
         note=note,
@@ -149,9 +149,9 @@ def past_of(record: Record, clock: SiteClock) -> Past:
 
 
 def _where(record: Record) -> str:
-    if not record.plan:
+    if not record.places:
         return "on one node" if record.topology == "single-node" else "on any nodes"
-    names_of = wording.listed(place.node for place in record.plan)
+    names_of = wording.listed(place.node for place in record.places)
     # The plan may change until pods run.
     return f"{names_of} (planned)" if record.topology == "single-node" else f"any nodes (planned: {names_of})"
 
@@ -205,7 +205,7 @@ def _acts(record: Record, state: State, clock: SiteClock, terms: EvictionSetting
 
 def _places(record: Record) -> list[int]:
     """The GPUs that one pod can have, for each node, most first."""
-    return sorted((place.count for place in record.plan), reverse=True) or [record.count]
+    return sorted((place.count for place in record.places), reverse=True) or [record.count]
 
 
 def _share(record: Record) -> str:

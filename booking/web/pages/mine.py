@@ -261,7 +261,7 @@ class MinePages:
             if booking_id:
                 record = self._parts.bookings.show(visit.who, booking_id)
                 verdict = "bad" if what == "stored" else "good"
-                text = message.format(gpus(record.count, record.model), record.id)
+                text = message.format(gpus(record.count, record.model, record.memory), record.id)
                 if what == "released":
                     text = f"{text} {end_effects.after(self._parts.terms)}"
                 if what in {"booked", "changed"}:

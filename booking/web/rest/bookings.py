@@ -199,6 +199,7 @@ class BookingViews:
             start=decision.start,
             end=decision.end,
             nodes=decision.plan,
+            memory=decision.memory,
             warnings=self._warnings(decision, user),
         )
 
