@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from booking.calendar import Lost
 from booking.records import Place, Record
 from cluster.decide.booking_plan import (
@@ -80,6 +82,15 @@ class Calendar:
         """Whether places matter: a booking that is not over, other than ``without``, is one of ``wholes``."""
         # The latest is rarely over, so it is checked first.
         return any(end > now and key != without for key, end in reversed(self.wholes.items()))
+
+    def without(self, records: Iterable[Record]) -> "Calendar":
+        """The calendar as if these of its bookings had been cancelled."""
+        gone = [msgspec.structs.replace(record, cancelled=record.created) for record in records]
+        return self.after(gone, self.change) if gone else self
+
+    def without_past_shares(self, now: datetime) -> "Calendar":
+        """The calendar without bookings of shares that are over: they would hold lanes together."""
+        return self.without(record for record in self.shares.values() if record.end <= now)
 
     # --- what the plan places: bookings of whole devices, and lanes -------------------------------------
     @property

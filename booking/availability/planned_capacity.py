@@ -87,8 +87,9 @@ class PlannedCapacity:
         now: datetime,
         changing: Record | None = None,
     ) -> None:
+        calendar = calendar.without_past_shares(now)
         if changing is not None and changing.id in calendar.shares:
-            calendar = calendar.after([msgspec.structs.replace(changing, cancelled=now)], calendar.change)
+            calendar = calendar.without([calendar.shares[changing.id]])
         self._model, self._calendar, self._capacity = model, calendar, capacity
         self._now, self._changing, self._maintenance = now, changing, blocks
         self._total = capacity.total(model)
@@ -179,12 +180,13 @@ class PlannedCapacity:
         held = Held()
         if changing is not None:
             had = shares_of(planned_booking(changing))
-            begun = changing.start <= self._now + FIXED_AHEAD
             held = Held(
                 devices=tuple(one.device for one in had if one.device),
                 nodes=tuple(one.node for one in had if one.device),
-                has_begun=begun,
+                has_begun=changing.start <= self._now + FIXED_AHEAD,
             )
+            # What has begun has been in its lanes since then.
+            start = changing.start if changing.start <= self._now else start
         return ShareSearch(
             WantedShares(
                 key=changing.id if changing else "",

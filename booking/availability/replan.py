@@ -46,6 +46,7 @@ def replanned(
     model: str, calendar: Calendar, capacity: Capacity, now: datetime, *, blocks: Sequence[Block] = ()
 ) -> Outcome:
     """The new places of a model's bookings, and which bookings are at risk."""
+    calendar = calendar.without_past_shares(now)
     live = {key: unit for key in calendar.units if instant((unit := calendar.unit(key)).end) > now}
     if not live:
         return Outcome()

@@ -5,7 +5,7 @@ neither helps, the shares get devices of their own, as whole GPUs would. The pla
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import msgspec
@@ -53,7 +53,7 @@ class _Option(msgspec.Struct, frozen=True):
     """Devices of these numbers, in lanes that become one."""
 
     devices: tuple[int, ...]
-    touched: tuple[tuple[Lane, str], ...] = ()
+    touched: tuple[Lane, ...] = ()
     node: str = _NOWHERE
     """The only node where they may be; empty: wherever there is room."""
 
@@ -82,14 +82,18 @@ class ShareSearch:
             held: what the booking has, if it is changed.
         """
         self._wanted, self._current, self._calendar, self._load = wanted, current, calendar, load
-        self._held = held
+        self._held, self._steps = held, steps
         self._attempt: PlanAttempt = current.attempt(steps)
-        self._lanes: dict[str, tuple[Lane, str]] = {}
+        self._lanes: dict[Item, Lane] = {}
+        """The lanes that have a place, with the shares that were found one."""
+        self._nodes: dict[Item, str] = {}
+        """Where they are in the current plan."""
         for key, lane in calendar.lanes.items():
             _, node = next(iter(current.placed.get(key, ())), (lane.item, lane.node))
             if node in current.model_plan.node_plans:
-                self._lanes[key] = (lane, node)
-        self._changed: set[str] = set()
+                self._lanes[lane.item] = lane
+                self._nodes[lane.item] = node
+        self._changed: set[Item] = set()
         self._taken: set[int] = set()
         self._found: list[Share] = []
 
@@ -121,9 +125,10 @@ class ShareSearch:
             if held.has_begun and len(own) == size:
                 return
         yield from self._inside(size)
-        yield _Option(tuple(islice(self._fresh(), size)))
-        if size == 1:
-            yield from islice(self._growing(), GROWING)
+        growing = islice(self._growing(), GROWING) if size == 1 else iter(())
+        new = iter([_Option(tuple(islice(self._fresh(), size)))])
+        # A search for others' places costs steps: of what is left most is for devices of its own.
+        yield from chain(new, growing) if self._steps else chain(growing, new)
 
     def _kept(self, devices: tuple[int, ...], node: str) -> Iterator[_Option]:
         """The devices that the booking has: where they are, and if it has not begun anywhere."""
@@ -137,22 +142,20 @@ class ShareSearch:
 
     def _inside(self, size: int) -> Iterator[_Option]:
         """Lanes that last long enough and have devices with room, the fullest first."""
-        found: list[tuple[int, tuple[int, ...], tuple[Lane, str]]] = []
-        for lane, node in self._lanes.values():
-            item = lane.item
+        found: list[tuple[int, tuple[int, ...], Lane]] = []
+        for item, lane in self._lanes.items():
             if item.start <= self._wanted.start and self._wanted.end <= item.end and item.size >= size:
                 rooms = sorted((room, d) for d in _devices(lane) if (room := self._room(lane, d)) >= 0)
                 if len(rooms) >= size:
                     total = sum(room for room, _ in rooms[:size])
-                    found.append((total, tuple(d for _, d in rooms[:size]), (lane, node)))
-        yield from (_Option(devices, (pair,), pair[1]) for _, devices, pair in sorted(found, key=_by_room))
+                    found.append((total, tuple(d for _, d in rooms[:size]), lane))
+        yield from (_Option(devices, (lane,)) for _, devices, lane in sorted(found, key=_by_room))
 
     def _growing(self) -> Iterator[_Option]:
         """Devices of one-device lanes that would last longer, those first that grow least."""
         found: list[tuple[int, int, int]] = []
         start, end = self._wanted.start, self._wanted.end
-        for lane, _ in self._lanes.values():
-            item = lane.item
+        for item, lane in self._lanes.items():
             is_inside = item.start <= start and end <= item.end
             if item.size == 1 and item.start < end and start < item.end and not is_inside:
                 (device,) = _devices(lane)
@@ -160,22 +163,25 @@ class ShareSearch:
                 found.append((growth, self._room(lane, device), device))
         for _, room, device in sorted(found):
             touched = self._touched((device,))
-            nodes = {node for _, node in touched}
-            if room >= 0 and device and device not in self._taken and len(nodes) == 1:
+            nodes = {self._node(lane) for lane in touched}
+            if room >= 0 and len(nodes) == 1:
                 yield _Option((device,), touched, next(iter(nodes)))
-                if not any(self._is_fixed(lane.item) for lane, _ in touched):
+                if not any(self._is_fixed(lane.item) for lane in touched):
                     yield _Option((device,), touched)
 
     def _fresh(self) -> Iterator[int]:
         known = (share.device for lane in self._calendar.lanes.values() for share in lane.shares)
         return numbers([*known, *self._taken, *self._held.devices])
 
-    def _touched(self, devices: Sequence[int]) -> tuple[tuple[Lane, str], ...]:
+    def _node(self, lane: Lane) -> str:
+        return self._attempt.places.get(lane.item) or self._nodes[lane.item]
+
+    def _touched(self, devices: Sequence[int]) -> tuple[Lane, ...]:
         """The lanes that a share of any of these devices would join."""
         start, end = self._wanted.start, self._wanted.end
         return tuple(
-            (lane, node)
-            for lane, node in self._lanes.values()
+            lane
+            for lane in self._lanes.values()
             if any(one.device in devices and one.start < end and one.end > start for one in lane.shares)
         )
 
@@ -192,26 +198,27 @@ class ShareSearch:
     # --- taking one ----------------------------------------------------------------------------------
     def _takes(self, option: _Option, first: int) -> bool:
         """Place the shares there, if the plan allows it."""
-        shares = self._shares(option, first)
-        before = [lane for lane, _ in option.touched]
+        shares, before = self._shares(option, first), option.touched
         if not all(self._fits(device, before) for device in option.devices):
             return False
         after = lanes_of([*(share for lane in before for share in lane.shares), *shares])
-        if len(after) != 1 or len({node for _, node in option.touched}) > 1:
+        if len(after) != 1 or len({self._node(lane) for lane in before}) > 1:
             return False
         (lane,) = after
         if len(before) == 1 and _extent(before[0].item) == _extent(lane.item):
-            self._note(option, lane, option.touched[0][1], shares)
+            self._note(option, Lane(lane.shares, before[0].item, before[0].node), shares)
             return True
-        if not self._is_within_limit(lane.item, before):
+        if (load := self._within_limit(lane.item, before)) is None:
             return False
-        for old, node in option.touched:
-            self._attempt.take(old.item, node)
+        nodes = [(old.item, self._node(old)) for old in before]
+        for item, node in nodes:
+            self._attempt.take(item, node)
         if self._attempt.place_all([lane.item], {lane.item: option.node} if option.node else {}):
-            self._note(option, lane, self._attempt.places[lane.item], shares)
+            self._load = load
+            self._note(option, lane, shares)
             return True
-        for old, node in option.touched:
-            self._attempt.put(old.item, node)
+        for item, node in nodes:
+            self._attempt.put(item, node)
         return False
 
     def _shares(self, option: _Option, first: int) -> list[Share]:
@@ -227,34 +234,32 @@ class ShareSearch:
         theirs = [share for lane in lanes for share in lane.shares if share.device == device]
         return peak(theirs, self._wanted.start, self._wanted.end) + self._wanted.memory <= self._wanted.offered
 
-    def _is_within_limit(self, item: Item, before: Sequence[Lane]) -> bool:
-        """Whether so many devices may be booked wherever the lane needs more than those before it."""
+    def _within_limit(self, item: Item, before: Sequence[Lane]) -> Timeline | None:
+        """The load with the lane in place of those before it; None if too many devices are booked where it grows."""
         after = self._load.plus(item.start, item.end, item.size)
         growth = [(item.start, item.end, item.size)]
         for lane in before:
             after = after.plus(lane.item.start, lane.item.end, -lane.item.size)
             growth.append((lane.item.start, lane.item.end, -lane.item.size))
         spans = Timeline.of(growth).spans()
-        if any(after.most(start, end) > self._wanted.limit for start, end, more in spans if more > 0):
-            return False
-        self._load = after
-        return True
+        is_over = any(after.most(start, end) > self._wanted.limit for start, end, more in spans if more > 0)
+        return None if is_over else after
 
-    def _note(self, option: _Option, lane: Lane, node: str, shares: Iterable[Share]) -> None:
-        for old, _ in option.touched:
-            del self._lanes[old.item.key]
-        self._lanes[lane.item.key] = (lane, node)
-        self._changed.add(lane.item.key)
-        self._changed -= {old.item.key for old, _ in option.touched if old.item.key != lane.item.key}
+    def _note(self, option: _Option, lane: Lane, shares: Iterable[Share]) -> None:
+        for old in option.touched:
+            del self._lanes[old.item]
+            self._changed.discard(old.item)
+        self._lanes[lane.item] = lane
+        self._changed.add(lane.item)
         self._taken.update(option.devices)
-        self._found += [share._replace(node=node) for share in shares]
+        self._found += shares
 
     # --- the result ------------------------------------------------------------------------------------
     def _has_room_for_strays(self) -> bool:
         """Whether pods of the booking keep their devices, too, where it has none."""
         want = self._wanted
         for number, (node, count) in enumerate(sorted(self._current.pods.items())):
-            missing = count - sum(share.node == node for share in self._found)
+            missing = count - sum(at == node for at in self._own_nodes().values())
             node_plan = self._attempt.node_plan(node)
             if missing > 0 and node_plan is not None:
                 if node_plan.room(want.start, want.end) < missing:
@@ -263,29 +268,30 @@ class ShareSearch:
         return True
 
     def _placement(self) -> Placement:
-        key = self._wanted.key
-        places_now = {
-            item: node
-            for item, node in self._attempt.places.items()
-            if item.key in self._calendar.lanes or self._calendar.has_unit(item.key)
+        calendar = self._calendar
+        lanes = {(one.booking, one.serial): lane for lane in calendar.lanes.values() for one in lane.shares}
+        moved = {item: node for item, node in self._attempt.places.items() if self._is_known(item)}
+        for item in self._changed:
+            node = self._node(self._lanes[item])
+            others = (share for share in self._lanes[item].shares if share.booking != self._wanted.key)
+            moved |= {lanes[share.booking, share.serial].item: node for share in others}
+        plan = share_plan(places(self._found, self._own_nodes()))
+        return Placement(plan=plan, moved=self._current.moved(moved))
+
+    def _own_nodes(self) -> dict[tuple[str, int], str]:
+        """(booking, serial) -> node, of the shares that were found a place."""
+        key, lanes = self._wanted.key, (self._lanes[item] for item in self._changed)
+        return {
+            (share.booking, share.serial): self._node(lane)
+            for lane in lanes
+            for share in lane.shares
+            if share.booking == key
         }
-        for lane_key in self._changed:
-            lane, node = self._lanes[lane_key]
-            for share in lane.shares:
-                if share.booking != key:
-                    old = self._lane_of[share.booking, share.serial]
-                    places_now[old.item] = node
-        moved = self._current.moved({item: node for item, node in places_now.items() if self._is_known(item)})
-        return Placement(plan=share_plan(places(self._found, {})), moved=moved)
 
     def _is_known(self, item: Item) -> bool:
         """Whether it is an item of the calendar, and not a lane as it would become."""
-        return any(item == known for known, _ in self._calendar.unit(item.key).placed())
-
-    @property
-    def _lane_of(self) -> dict[tuple[str, int], Lane]:
-        lanes = self._calendar.lanes.values()
-        return {(share.booking, share.serial): lane for lane in lanes for share in lane.shares}
+        calendar = self._calendar
+        return calendar.has_unit(item.key) and any(item == one for one, _ in calendar.unit(item.key).placed())
 
 
 def _devices(lane: Lane) -> set[int]:
@@ -296,5 +302,5 @@ def _extent(item: Item) -> tuple[int, int, int]:
     return item.start, item.end, item.size
 
 
-def _by_room(found: tuple[int, tuple[int, ...], tuple[Lane, str]]) -> tuple[int, tuple[int, ...]]:
+def _by_room(found: tuple[int, tuple[int, ...], Lane]) -> tuple[int, tuple[int, ...]]:
     return found[0], found[1]
