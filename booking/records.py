@@ -48,7 +48,7 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored booking: ``count`` devices of ``model``, or a share of each, for ``user`` in ``[start, end)``."""
+    """A stored booking: ``count`` devices of ``model``, or shares, for ``user`` in ``[start, end)``."""
 
     id: str
     """Random; a valid Kubernetes name."""

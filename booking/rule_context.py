@@ -15,7 +15,7 @@ GPU: Final = 1000
 
 
 def thousandths(count: int, memory: int | None, offered: int | None) -> int:
-    """Thousandths of a GPU: of shares their part of the memory that each offers; all of it where that is unknown."""
+    """Thousandths of a GPU; of shares by their part of what each offers, all of it where that is unknown."""
     if memory is None or not offered:
         return count * GPU
     return count * max(1, min(GPU, memory * GPU // offered))

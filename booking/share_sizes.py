@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Final
 
 EXAMPLES: Final = '"20Gi", "8192Mi" (or "8192") or "25%"'
-_AMOUNT: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(|mi|mib|gi|gib|%)", re.ASCII | re.IGNORECASE)
+_AMOUNT: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))? ?(|mi|mib|gi|gib|%)", re.ASCII | re.IGNORECASE)
 _UNITS: Final = {"": 1, "mi": 1, "mib": 1, "gi": 1024, "gib": 1024}
 _ALL: Final = 100
 
@@ -28,12 +27,15 @@ def mebibytes_of(text: str, offered: Callable[[], int | None]) -> int:
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
         raise ShareSizeError(f"{text!r} is no amount of memory: write for example {EXAMPLES}.")
-    amount, unit = Fraction(found[1]), found[2].lower()
+    decimals, unit = found[2] or "", found[3].lower()
+    amount, part = int(found[1] + decimals), int("1" + "0" * len(decimals))
     if unit != "%":
-        return int(amount * _UNITS[unit])
-    if amount > _ALL:
+        return amount * _UNITS[unit] // part
+    if amount > _ALL * part:
         raise ShareSizeError(f"{text!r} is more than all: write at most 100%.")
     whole = offered()
     if whole is None:
-        raise ShareSizeError(f"{text!r} of what is not known, because GPUs of this model are booked whole only.")
-    return int(amount * whole / _ALL)
+        raise ShareSizeError(
+            f"{text!r} of what is not known, because GPUs of this model are booked whole only."
+        )
+    return amount * whole // (_ALL * part)

@@ -4,7 +4,7 @@ A calendar is immutable; its successor shares the unchanged parts with it. So an
 one, and a transaction that sees an older state of the database than the newest builds its own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -178,33 +178,39 @@ class Calendar:
                     more += planned_booking(record).placed()
         shares, lanes = self.shares, self.lanes
         if any(record.memory is not None or record.id in shares for record in changed):
-            shares = _shares({**{key: records[key] for key in shares if key in records}, **_by_id(changed, records)})
+            kept = {key: records[key] for key in shares if key in records}
+            shares = _shares({**kept, **_by_id(changed, records)})
             lanes = _lanes(shares.values())
-            for some, changes, sign in ((self.lanes, without, -1), (lanes, more, 1)):
-                other = lanes if sign < 0 else self.lanes
-                for key, lane in some.items():
-                    if key not in other or (other[key].item, other[key].node) != (lane.item, lane.node):
-                        load = load.plus(lane.item.start, lane.item.end, sign * lane.item.size)
-                        changes += lane.planned.placed()
+            for lane in _others(self.lanes, lanes):
+                load = load.plus(lane.item.start, lane.item.end, -lane.item.size)
+                without += lane.planned.placed()
+            for lane in _others(lanes, self.lanes):
+                load = load.plus(lane.item.start, lane.item.end, lane.item.size)
+                more += lane.planned.placed()
         model_plans = {key: plan.changed(without, more) for key, plan in list(self.model_plans.items())}
-        gone = self.wholes.keys() & {record.id for record in changed}
-        new = _wholes(records[record.id] for record in changed if record.id in records)
-        wholes = self.wholes
-        if gone or new:
-            wholes = wholes | new
-            for key in gone - new.keys():
-                del wholes[key]
         return replace(
             self,
             change=change,
             records=records,
             load=load,
-            wholes=wholes,
+            wholes=self._wholes_after(changed, records),
             shares=shares,
             lanes=lanes,
             age=age,
             model_plans=model_plans,
         )
+
+    def _wholes_after(self, changed: Iterable[Record], records: Mapping[str, Record]) -> dict[str, datetime]:
+        new, gone = (
+            _wholes(_by_id(changed, records).values()),
+            self.wholes.keys() & {one.id for one in changed},
+        )
+        wholes = self.wholes
+        if gone or new:
+            wholes = wholes | new
+            for key in gone - new.keys():
+                del wholes[key]
+        return wholes
 
 
 def calendar_of(records: Iterable[Record], change: int = 0) -> Calendar:
@@ -216,7 +222,9 @@ def calendar_of(records: Iterable[Record], change: int = 0) -> Calendar:
     return Calendar(
         change=change,
         records=live,
-        load=Timeline.of((*whole, *((it.start, it.end, it.size) for it in (one.item for one in lanes.values())))),
+        load=Timeline.of(
+            (*whole, *((it.start, it.end, it.size) for it in (one.item for one in lanes.values())))
+        ),
         wholes=_wholes(live.values()),
         shares=shares,
         lanes=lanes,
@@ -302,6 +310,13 @@ def _shares(records: Mapping[str, Record]) -> dict[str, Record]:
 
 def _by_id(changed: Iterable[Record], records: Mapping[str, Record]) -> dict[str, Record]:
     return {record.id: records[record.id] for record in changed if record.id in records}
+
+
+def _others(lanes: Mapping[str, Lane], than: Mapping[str, Lane]) -> Iterator[Lane]:
+    """Those of the lanes that are elsewhere among the others, or not there."""
+    for key, lane in lanes.items():
+        if key not in than or (than[key].item, than[key].node) != (lane.item, lane.node):
+            yield lane
 
 
 def _lanes(records: Iterable[Record]) -> dict[str, Lane]:

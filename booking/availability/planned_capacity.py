@@ -171,11 +171,15 @@ class PlannedCapacity:
 
     def _next_turn(self, after: int) -> int | None:
         """When the load changes next, or a share ends."""
-        turns = [share.end for lane in self._calendar.lanes.values() for share in lane.shares if share.end > after]
+        turns = [
+            share.end for lane in self._calendar.lanes.values() for share in lane.shares if share.end > after
+        ]
         change = self._load.next_change(after)
         return min([*turns, *([] if change is None else [change])], default=None)
 
-    def _share_search(self, wanted: CapacityRequest, start: datetime, end: datetime, steps: int) -> ShareSearch:
+    def _share_search(
+        self, wanted: CapacityRequest, start: datetime, end: datetime, steps: int
+    ) -> ShareSearch:
         changing, current = self._changing, self._current()
         held = Held()
         if changing is not None:
@@ -208,7 +212,7 @@ class PlannedCapacity:
     def _try_shares(
         self, wanted: CapacityRequest, start: datetime, end: datetime, steps: int
     ) -> tuple[Placement | None, int]:
-        """A place for the shares, if any, and how many more places may be tried: first without moving others."""
+        """A place for the shares, if any, and how many more may be tried; at first others are not moved."""
         for budget in (0, steps) if steps else (0,):
             search = self._share_search(wanted, start, end, budget)
             placing = search.place()

@@ -88,7 +88,9 @@ class _Keeping:
         """The outcome, with the bookings of shares that are larger than what a device offers now."""
         offered = self.capacity.memories.get(self.model, 0)
         lanes = ((key, self.calendar.lanes[key]) for key in self.live if key in self.calendar.lanes)
-        lost = {booking for key, lane in lanes if lane.peak > offered for booking in self.calendar.members(key)}
+        lost = {
+            booking for key, lane in lanes if lane.peak > offered for booking in self.calendar.members(key)
+        }
         return replace(outcome, at_risk=outcome.at_risk | lost) if lost else outcome
 
     def watched(self) -> Outcome:
@@ -111,7 +113,9 @@ class _Keeping:
 
     def _ranked(self) -> list[PlannedBooking]:
         created = self.calendar.created
-        return sorted(self.live.values(), key=lambda one: (one.key not in self.pins, created(one.key), one.key))
+        return sorted(
+            self.live.values(), key=lambda one: (one.key not in self.pins, created(one.key), one.key)
+        )
 
     def _lifted(self, current_plan: CurrentPlan) -> list[Placed] | None:
         """Items that must move so that no node is overfull; None where moving them cannot be enough."""
@@ -192,4 +196,3 @@ def _bounds(
         yield follow(booking, {}, pods)
     yield here
     yield {}
-

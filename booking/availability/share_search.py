@@ -1,7 +1,7 @@
 """Devices for a booking of shares: in lanes that have room, in lanes that grow, or in new ones. Pure.
 
-Joining a lane that lasts long enough takes no device from anybody. A lane of one device may also grow in time; where
-neither helps, the shares get devices of their own, as whole GPUs would. The plan places lanes, and checks only them.
+Joining a lane that lasts long enough takes no device from anybody. A lane of one device may also grow in
+time. Where neither helps, the shares get devices of their own, as whole GPUs would.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -225,17 +225,26 @@ class ShareSearch:
         want = self._wanted
         return [
             Share(
-                want.start, want.key, first + number, want.end, want.memory, device, option.node, want.is_together
+                want.start,
+                want.key,
+                first + number,
+                want.end,
+                want.memory,
+                device,
+                option.node,
+                want.is_together,
             )
             for number, device in enumerate(option.devices)
         ]
 
     def _fits(self, device: int, lanes: Iterable[Lane]) -> bool:
         theirs = [share for lane in lanes for share in lane.shares if share.device == device]
-        return peak(theirs, self._wanted.start, self._wanted.end) + self._wanted.memory <= self._wanted.offered
+        return (
+            peak(theirs, self._wanted.start, self._wanted.end) + self._wanted.memory <= self._wanted.offered
+        )
 
     def _within_limit(self, item: Item, before: Sequence[Lane]) -> Timeline | None:
-        """The load with the lane in place of those before it; None if too many devices are booked where it grows."""
+        """The load with the lane in place of those before it; None if it is too high where the lane grows."""
         after = self._load.plus(item.start, item.end, item.size)
         growth = [(item.start, item.end, item.size)]
         for lane in before:

@@ -24,7 +24,7 @@ _LONGEST_MODEL: Final = 200
 def of_demand(
     model: str, count: int, *, topology: Topology, memory: int | None = None, capacity: Capacity
 ) -> Iterator[Violation]:
-    """Everything that is wrong with the requested devices, regardless of the time; ``memory`` is MiB of each."""
+    """Everything that is wrong with the requested devices at any time; ``memory`` is MiB of each."""
     known = model in capacity.devices
     if not known:
         yield unknown_model(model, capacity)

@@ -12,7 +12,8 @@ from booking.rule_context import GPU, RuleContext
 def concurrent_gpus(case: RuleContext) -> Violation | None:
     """Broken where the user's bookings of all models together exceed ``limits.max_concurrent_gpus``.
 
-    A share counts as the part of a GPU that it is. Not by a booking that begins soon enough to be spontaneous, nor by a change that only gives back. Past
+    A share counts as a part of a GPU.
+    Not by a booking that begins soon enough to be spontaneous, nor by a change that only gives back. Past
     overlaps with a running booking do not count.
     """
     most, start = case.limits.max_concurrent_gpus, max(case.start, case.now)

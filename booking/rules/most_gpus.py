@@ -8,7 +8,8 @@ from booking.rule_context import GPU, RuleContext
 def most_gpus(case: RuleContext) -> Violation | None:
     """Broken by more than ``limits.max_gpus_per_booking``, unless the booking is spontaneous.
 
-    A share counts as the part of a GPU that it is. A change that only gives back does not break it, nor one that adds no GPUs and lets it start no later:
+    A share counts as a part of a GPU.
+    A change that only gives back does not break it, nor one that adds no GPUs and lets it start no later:
     what was had at short notice is not moved to next month.
     """
     most, had = case.limits.max_gpus_per_booking, case.changing
@@ -19,7 +20,8 @@ def most_gpus(case: RuleContext) -> Violation | None:
     allowed = f"at most {wording.counted(most, 'GPU')}" if most else "no GPU"
     return Violation(
         rule="too-many-gpus",
-        message=f"You may book {allowed} of model {case.model} at once, not {wording.thousandths(case.thousandths)}.",
+        message=f"You may book {allowed} of model {case.model} at once, "
+        f"not {wording.thousandths(case.thousandths)}.",
         limit=most,
         actual=wording.thousandths_actual(case.thousandths),
     )

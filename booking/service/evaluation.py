@@ -93,7 +93,7 @@ class EvaluationContext:
         return decision, guard
 
     def _guarded(self, reading: Reading, now: datetime, decision: Decision) -> int | None:
-        """Devices with which the database compares the sum of bookings; None: shares make that sum too large."""
+        """With how many devices the database compares the sum of bookings; None where there are shares."""
         shares = self.context.calendars.of(decision.model, reading, now).shares
         return None if shares or decision.memory is not None else self.capacity.total(decision.model)
 

@@ -192,7 +192,9 @@ def _visible_bookings(
             if record.start < end and record.end > start:
                 user = record.user if may_see_user(who, record.user, visibility) else None
                 is_mine = record.user == who.user
-                yield Booked(record.count, record.start, record.end, is_mine, record.places, user, record.memory)
+                yield Booked(
+                    record.count, record.start, record.end, is_mine, record.places, user, record.memory
+                )
 
     return visible
 

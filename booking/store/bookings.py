@@ -43,8 +43,8 @@ _INSERT: Final = """
 _UPDATE: Final = """
     UPDATE bookings SET "user" = ?, model = ?, gpus = ?, topology = ?, namespace = ?, starts = ?, ends = ?,
         created = ?, released = ?, cancelled = ?, change = ?, plan = ?, created_by = ?, policy = ?,
-        ended_by = ?, reason = ?, waived = ?, memory = ?, live_slot = CASE WHEN ? THEN NULL ELSE live_slot END,
-        ceiling = ?, judged = ?
+        ended_by = ?, reason = ?, waived = ?, memory = ?,
+        live_slot = CASE WHEN ? THEN NULL ELSE live_slot END, ceiling = ?, judged = ?
     WHERE id = ?
 """
 _FREE_LIVE_SLOTS: Final = """

@@ -219,9 +219,7 @@ Model = Annotated[
         extra={READ: text_of, HINT: 'name a GPU model: "model": "NVIDIA-A100-SXM4-80GB".'},
     ),
 ]
-Count = Annotated[
-    int, msgspec.Meta(description="GPUs.", ge=1, le=LARGEST_COUNT, extra={READ: count_of})
-]
+Count = Annotated[int, msgspec.Meta(description="GPUs.", ge=1, le=LARGEST_COUNT, extra={READ: count_of})]
 Memory = Annotated[
     int,
     msgspec.Meta(

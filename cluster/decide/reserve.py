@@ -52,7 +52,7 @@ def reserve(
 def _unused_lanes(
     running: Iterable[Booking], used: Mapping[str, Mapping[str, int]]
 ) -> Iterable[tuple[str, str, int]]:
-    """(node, model, devices) of bookings of shares of which no pod has a device yet; shares of one lane need one."""
+    """(node, model, devices) of lanes of which no pod has a device yet."""
     lacking: dict[tuple[str, str], set[int]] = {}
     begun: dict[tuple[str, str], set[int]] = {}
     for booking in running:

@@ -39,10 +39,9 @@ from booking.cli.typed_names import NAME
 @connection_options
 def book(model: str, output: Format, **options: Any) -> None:
     """Book GPUs of a MODEL, for example: kubectl gpu book a100 --gpus 2 --from "mon 09:00" --for 2d.
-With --memory the booking is of shares: kubectl gpu book a100 --memory 20Gi --for 2d.
 
     "kubectl gpu status" shows the models. A part of the name is enough where only one model contains it. With
-    --namespace the booking covers your pods in that namespace only.
+    --namespace the booking covers your pods in that namespace only. With --memory it is of shares of GPUs.
 
     A TIME is now, today, "tomorrow 9", fri, "mon 09:00", 09:00, +2h, 2026-11-24, "2026-11-24 09:00" or RFC
     3339; without an offset it is meant in the site's time zone.

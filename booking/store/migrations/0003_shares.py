@@ -1,7 +1,7 @@
 """Schema 3: bookings of shares of GPUs.
 
-A migration back to schema 2 loses nothing: what shares there are is kept in a table of its own. Until then their
-bookings have whole GPUs.
+A migration back to schema 2 loses nothing: how large shares are is kept in a table of its own. Until the next
+migration forward their bookings have whole GPUs.
 """
 
 from typing import Any, Final

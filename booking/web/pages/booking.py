@@ -207,7 +207,11 @@ class BookingPages:
         if decision.is_accepted:
             user = form_request.user or visit.who.user
             warnings = self._parts.live.quota_warnings(
-                user, decision.namespace, decision.count, decision.model
+                user,
+                decision.namespace,
+                decision.count,
+                decision.model,
+                is_shared=decision.memory is not None,
             )
             return accepted(decision, visit.clock, warnings)
         return self._refusal(visit, form_request, form_request.request, decision)

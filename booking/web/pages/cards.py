@@ -222,7 +222,13 @@ def _share(record: Record) -> str:
 
 def _snippet(record: Record, resource: str) -> str:
     """The manifest of a pod that uses the booking, with as many GPUs as one pod can have."""
+    amounts = f"{resource}: {_places(record)[0]}"
+    if record.memory is not None:
+        amounts += f"\n        {names.GPU_MEMORY}: {record.memory}"
     where = f" --namespace {record.namespace}" if record.namespace else ""
+    amounts = f"{resource}: {_places(record)[0]}"
+    if record.memory is not None:
+        amounts += f"\n        {names.GPU_MEMORY}: {record.memory}"
     return f"""kubectl create{where} -f - <<'END'
 apiVersion: v1
 kind: Pod
@@ -237,5 +243,5 @@ spec:
     image: {_IMAGE}
     resources:
       limits:
-        {resource}: {_places(record)[0]}
+        {amounts}
 END"""

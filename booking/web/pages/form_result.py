@@ -236,5 +236,6 @@ def fillers(
 
 def why_of(proposal: ProposedBooking, why: str, clock: SiteClock) -> str:
     """The proposal in words, and its difference."""
-    words = f"{gpus(proposal.count, proposal.model, proposal.memory)}, {clock.length(proposal.start, proposal.end)}"
+    what = gpus(proposal.count, proposal.model, proposal.memory)
+    words = f"{what}, {clock.length(proposal.start, proposal.end)}"
     return f"{words} ({why})" if why else words

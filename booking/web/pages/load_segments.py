@@ -18,9 +18,7 @@ _FREE: Final = attrgetter("free")
 
 def pieces_of(overview: Overview, model: str) -> list[Piece]:
     """Everything that uses devices of a model."""
-    found = [
-        Piece(_kind_of(each), each.count, each.start, each.end) for each in _booked(overview, model)
-    ]
+    found = [Piece(_kind_of(each), each.count, each.start, each.end) for each in _booked(overview, model)]
     return [*found, *_blocked(overview, model, None)]
 
 

@@ -69,14 +69,14 @@ class AdministrationViews:
         affected = () if unknown else self._bookings.affected(block)
         at_risk = tuple(
             AtRisk(
-            id=one.id,
-            user=one.user,
-            model=one.model,
-            count=one.count,
-            memory=one.memory,
-            start=one.start,
-            end=one.end,
-        )
+                id=one.id,
+                user=one.user,
+                model=one.model,
+                count=one.count,
+                memory=one.memory,
+                start=one.start,
+                end=one.end,
+            )
             for one in affected
         )
         if dry_run:

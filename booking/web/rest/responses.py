@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from booking.calendar import Step
 from booking.records import Place, Record, Slot, State
@@ -85,8 +86,8 @@ class WouldBe(msgspec.Struct, frozen=True, kw_only=True):
     end: Instant
     nodes: tuple[Place, ...]
     """Where the plan would have it."""
-    memory: int | None = None
-    """MiB of each of its GPUs; null where they are whole."""
+    memory: int | UnsetType = UNSET
+    """MiB of each of its GPUs; left out where they are whole."""
     warnings: tuple[str, ...] = ()
     """What may keep its pods from being created, such as a quota of the namespace."""
 

@@ -1,10 +1,10 @@
-"""Lanes: devices that the plan reserves for bookings of shares. To the plan a lane is an item like any other.
+"""Lanes: devices that the plan reserves for bookings of shares. To the plan a lane is one item.
 
-Shares that overlap on one device are a lane: a device from the first start to the last end. It has one node. All
-shares of a booking that wants them on one node are in one lane, which then has several devices.
+Shares that overlap on one device are a lane: a device from the first start to the last end. It has one node.
+All shares of a booking that wants them on one node are in one lane, which then has several devices.
 
-The shares of a device are told apart from those of others by its number. Numbers are those of a model, on whichever
-nodes, and mean nothing else: two shares with one number that never overlap are not in one lane.
+Shares of one device have the same number. Numbers are those of a model, on whichever nodes, and mean nothing
+else: two shares with one number that never overlap are not in one lane.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -114,9 +114,7 @@ def numbers(taken: Iterable[int]) -> Iterator[int]:
     return (number for number in count(ALONE + 1) if number not in known)
 
 
-def lane_pins(
-    lanes: Iterable[Lane], pins: Mapping[str, Mapping[str, int]]
-) -> dict[str, dict[str, int]]:
+def lane_pins(lanes: Iterable[Lane], pins: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
     """Lane -> node -> devices that pods of its bookings have there.
 
     Args:
@@ -180,7 +178,9 @@ def _lane(shares: list[Share]) -> Lane:
     first = ordered[0]
     size = len({one.device if one.device != ALONE else (one.booking, one.serial) for one in ordered})
     nodes = {one.node for one in ordered}
-    item = Item(first.start, f"{LANE}{first.booking}/{first.serial}", 0, max(one.end for one in ordered), size)
+    item = Item(
+        first.start, f"{LANE}{first.booking}/{first.serial}", 0, max(one.end for one in ordered), size
+    )
     return Lane(ordered, item, nodes.pop() if len(nodes) == 1 else NO_NODE)
 
 

@@ -2,9 +2,9 @@
 
 Used by the extender, which binds pods, and by the reclaimer, which holds devices for them: both decide alike.
 Bookings are where the booking server's plan has them (``spec.places``), corrected by where pods run.
-If a model has no maintenance, no booking that needs one node for all its devices, and none of shares, nothing is
-searched and every node is allowed: single devices find a place wherever the sum fits. Bookings of shares are in the
-plan as lanes, and only together they have a device.
+If a model has no maintenance, no booking that needs one node for all its devices, and none of shares, nothing
+is searched and every node is allowed: single devices find a place wherever the sum fits. Bookings of shares
+are in the plan as lanes: only together they have a device.
 """
 
 from collections import Counter
@@ -152,7 +152,7 @@ class PlacementCheck:
         return self.placed[lane][0][1]
 
     def _allows_shares(self, theirs: "BookedShares", node: str, missing: int) -> bool:
-        """Whether so many more devices of a booking of shares can be there: its lanes, or others in addition."""
+        """Whether so many more devices of a booking can be there: its lanes, or others in addition."""
         if missing <= 0 or node not in self.plan.node_plans:
             return missing <= 0
         away = (self.placed[lane][0] for lane in dict.fromkeys(theirs.lanes) if not self.pinned.get(lane))
@@ -283,7 +283,9 @@ def needs_places(spec: BookingSpec) -> bool:
     return spec.memory is not None or is_whole(spec.count, spec.topology)
 
 
-def _booked_shares(booked: Iterable[PlannedBooking], lanes: Iterable[Lane], pins: Pins) -> dict[str, BookedShares]:
+def _booked_shares(
+    booked: Iterable[PlannedBooking], lanes: Iterable[Lane], pins: Pins
+) -> dict[str, BookedShares]:
     lane_keys: dict[str, list[str]] = {}
     for lane in lanes:
         for share in lane.shares:

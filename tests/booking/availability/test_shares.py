@@ -1,4 +1,4 @@
-"""Bookings of shares in the plan: exact in MiB on every device, and never in the way of more than whole GPUs."""
+"""Bookings of shares in the plan: exact in MiB on every device, and never in the way like whole GPUs."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -8,6 +8,7 @@ import pytest
 
 from booking.free_capacity import CapacityRequest
 from booking.records import Record
+from cluster.objects.bookings import Topology
 from tests.booking.availability.world import Lasting, World, hour
 from tests.fakes.dice import Dice
 
@@ -166,9 +167,11 @@ def _step(world: World, dice: Dice) -> None:
             world.now += timedelta(hours=dice.below(4))
         case _:
             memory = (None, 20, 40, 45, 80)[dice.below(5)]
-            topology = "any" if dice.below(2) else "single-node"
+            topology: Topology = "any" if dice.below(2) else "single-node"
             begin = round((world.now - hour(0)) / timedelta(hours=1)) + dice.below(12)
-            world.book(begin, begin + 1 + dice.below(10), (1, 1, 2, 3)[dice.below(4)], topology, memory=memory)
+            world.book(
+                begin, begin + 1 + dice.below(10), (1, 1, 2, 3)[dice.below(4)], topology, memory=memory
+            )
     del start
 
 
@@ -196,7 +199,7 @@ def test_whoever_could_have_had_a_whole_gpu_gets_a_share(seed: int) -> None:
     for _ in range(40):
         start = 1 + dice.below(24)
         end = start + 1 + dice.below(12)
-        wholes = [record for record in world.records.values()]
+        wholes = list(world.records.values())
         peak = max(
             sum(each.start <= at < each.end for each in wholes)
             for at in {hour(start), *(e.start for e in wholes if hour(start) < e.start < hour(end))}
