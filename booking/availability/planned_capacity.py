@@ -224,12 +224,12 @@ class PlannedCapacity:
         search = self._share_search(wanted, start, end, 0)
         search.place()
         free = min(search.found, wanted.count - 1)
-        share = f"share of {wording.mebibytes(wanted.memory or 0)}"
+        size = wording.mebibytes(wanted.memory or 0)
         return Shortage(
             free=free,
             total=self._total,
-            message=f"{wording.counted(free, share)} of model {self._model} can be had all the time from "
-            f"{wording.instant(start)} to {wording.instant(end)}, and {wording.requested(wanted.count)}.",
+            message=f"{wording.counted(free, 'share')} of {size} of a GPU of model {self._model} can be had "
+            f"all the time from {wording.instant(start)} to {wording.instant(end)}, and {wording.requested(wanted.count)}.",
         )
 
     # --- the sum -------------------------------------------------------------------------------------
