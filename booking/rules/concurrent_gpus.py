@@ -21,8 +21,8 @@ def concurrent_gpus(case: RuleContext) -> Violation | None:
         return None
     own = [each for each in case.history if each.cancelled is None and each.end > start]
     already = _peak(case, own, start, case.end)
-    asked = already + case.thousandths
-    if asked <= most * GPU:
+    requested = already + case.thousandths
+    if requested <= most * GPU:
         return None
     others = f" in addition to the {wording.thousandths(already)} of your other bookings" if already else ""
     return Violation(
@@ -30,7 +30,7 @@ def concurrent_gpus(case: RuleContext) -> Violation | None:
         message=f"You may have at most {wording.counted(most, 'GPU')} booked at any time: "
         f"this asks for {wording.thousandths(case.thousandths)}{others}.",
         limit=most,
-        actual=wording.thousandths_actual(asked),
+        actual=wording.thousandths_actual(requested),
         earliest_start=_free(case, own, room) if (room := most * GPU - case.thousandths) >= 0 else None,
     )
 

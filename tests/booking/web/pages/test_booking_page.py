@@ -476,7 +476,9 @@ def test_a_link_may_spell_a_model_as_its_driver_does(site: Site) -> None:
 
 def test_a_share_is_booked_and_shown_as_a_part_of_a_gpu(site: Site) -> None:
     site.capacity = Capacity({A100: {"node-a": 2}}, memories={A100: 81_000})
-    assert "Can be booked: 1 \N{MULTIPLICATION SIGN} 19.8 GiB of A100 SXM4 80GB" in page_text(book(site, "/check", memory="25%"))
+    assert "Can be booked: 1 \N{MULTIPLICATION SIGN} 19.8 GiB of A100 SXM4 80GB" in page_text(
+        book(site, "/check", memory="25%")
+    )
     assert "is no amount of memory" in page_text(book(site, "/check", memory="20GB"))
     answer = book(site, memory="20Gi")
     page = page_text(site.see(answer.headers["Location"].partition("#")[0]))
