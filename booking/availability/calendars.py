@@ -88,9 +88,9 @@ class Calendar:
         gone = [msgspec.structs.replace(record, cancelled=record.created) for record in records]
         return self.after(gone, self.change) if gone else self
 
-    def without_past_shares(self, now: datetime) -> "Calendar":
-        """The calendar without bookings of shares that are over: they would hold lanes together."""
-        return self.without(record for record in self.shares.values() if record.end <= now)
+    def past_shares(self, now: datetime) -> list[Record]:
+        """Bookings of shares that are over: they would hold lanes together."""
+        return [record for record in self.shares.values() if record.end <= now]
 
     # --- what the plan places: bookings of whole devices, and lanes -------------------------------------
     @property

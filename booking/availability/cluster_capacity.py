@@ -1,7 +1,7 @@
 """The capacity of a cluster at one instant: which devices are usable, and where bookings' pods run. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -10,7 +10,7 @@ from booking.eviction.maia_grants import granted_until
 from booking.eviction_settings import EvictionSettings
 from cluster.decide.booking_plan.supply import NodeSupply, SupplySnapshot, bookable_devices, node_supply
 from cluster.decide.ledger import NodeView
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, Sharing
 
 PAUSE: Final = timedelta(minutes=15)
 """How long nothing new is guaranteed on a node whose agent is unresponsive: about what a machine needs
@@ -41,7 +41,8 @@ def supply(instant: SupplySnapshot, terms: EvictionSettings) -> Capacity:
         grants=_fixed(grants),
         pins=pins,
         resources={model: _most_frequent(found) for model, found in resources.items()},
-        memories=_memories(instant.views.values()),
+        memories=_offered(instant.views.values(), lambda share: share.memory),
+        slots=_offered(instant.views.values(), lambda share: share.slots),
         unmeasured=frozenset(
             model for view in instant.views.values() for model, device in _whole(view) if not device.memory
         ),
@@ -49,8 +50,8 @@ def supply(instant: SupplySnapshot, terms: EvictionSettings) -> Capacity:
     )
 
 
-def _memories(views: Iterable[NodeView]) -> dict[str, int]:
-    """Model -> MiB that each device offers to shares; a model with a device that offers none is left out.
+def _offered(views: Iterable[NodeView], amount: Callable[[Sharing], int]) -> dict[str, int]:
+    """Model -> what each device offers to shares; a model with a device that offers none is left out.
 
     A lane may get any device of its model.
     """
@@ -58,7 +59,7 @@ def _memories(views: Iterable[NodeView]) -> dict[str, int]:
     for view in views:
         for model, device in _whole(view):
             share = device.share if device.memory else None
-            offered.setdefault(model, set()).add(share.memory if share and share.slots else 0)
+            offered.setdefault(model, set()).add(amount(share) if share and share.slots else 0)
     return {model: least for model, some in offered.items() if (least := min(some))}
 
 

@@ -10,7 +10,7 @@ maintenance, or a device that has become unhealthy), the plan controller has ano
 visible here; then an answer is checked against what the plan controller would do.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -38,6 +38,7 @@ from cluster.decide.booking_plan import (
     planned,
     shares_of,
 )
+from cluster.objects.slots import PER_GPU
 
 TRIES: Final = 16
 """How many starts at which the sum fits are examined closely in search of the earliest."""
@@ -87,10 +88,7 @@ class PlannedCapacity:
         now: datetime,
         changing: Record | None = None,
     ) -> None:
-        calendar = calendar.without_past_shares(now)
-        if changing is not None and changing.id in calendar.shares:
-            calendar = calendar.without([calendar.shares[changing.id]])
-        self._model, self._calendar, self._capacity = model, calendar, capacity
+        self._model, self._capacity = model, capacity
         self._now, self._changing, self._maintenance = now, changing, blocks
         self._total = capacity.total(model)
         # A running booking continues where it is: a node that is unresponsive for a moment is no reason to
@@ -98,6 +96,7 @@ class PlannedCapacity:
         is_new = changing is None or changing.start > now
         pauses = capacity.pauses.get(model, ()) if is_new else ()
         self._blocks = blocks_of(model, capacity, blocks, now, pauses=pauses)
+        self._calendar = self._without_gone(calendar, changing)
         self._load = self._loaded()
         wholes = calendar.has_wholes(now, without=changing.id if changing else None)
         self._is_watched = bool(wholes or self._blocks)
@@ -154,9 +153,25 @@ class PlannedCapacity:
             return self._placed(wanted, start, end)
         return self._unwatched(wanted, start, end)
 
+    def _without_gone(self, calendar: Calendar, changing: Record | None) -> Calendar:
+        """The calendar without bookings of shares that are over, and without the one being changed."""
+        gone = calendar.past_shares(self._now)
+        if changing is not None and changing.id in calendar.shares:
+            gone.append(calendar.shares[changing.id])
+        if gone:
+            # The plan is cached there, and changed here a little.
+            calendar.plan(self._devices, self._blocks)
+        return calendar.without(gone)
+
+    @property
+    def _devices(self) -> Mapping[str, int]:
+        return self._capacity.devices.get(self._model, {})
+
     # --- shares --------------------------------------------------------------------------------------
     def _earliest_shares(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
         """The first start with a place; after so many, the first when everything that is booked is over."""
+        if (wanted.memory or 0) > self._capacity.memories.get(self._model, 0):
+            return None
         start, left = timetable.start_at(timetable.not_before), TRY_STEPS
         for _ in range(SHARE_TRIES):
             placing, left = self._try(wanted, start, timetable.end_of(start), left)
@@ -200,6 +215,7 @@ class PlannedCapacity:
                 memory=wanted.memory or 0,
                 is_together=is_whole(wanted.count, wanted.topology),
                 offered=self._capacity.memories.get(self._model, 0),
+                slots=self._capacity.slots.get(self._model, PER_GPU),
                 limit=self._total - wanted.buffer,
             ),
             current,
@@ -229,7 +245,8 @@ class PlannedCapacity:
             free=free,
             total=self._total,
             message=f"{wording.counted(free, 'share')} of {size} of a GPU of model {self._model} can be had "
-            f"all the time from {wording.instant(start)} to {wording.instant(end)}, and {wording.requested(wanted.count)}.",
+            f"all the time from {wording.instant(start)} to {wording.instant(end)}, "
+            f"and {wording.requested(wanted.count)}.",
         )
 
     # --- the sum -------------------------------------------------------------------------------------
@@ -274,7 +291,7 @@ class PlannedCapacity:
 
     def _current(self) -> CurrentPlan:
         if self._current_plan is None:
-            model_plan = self._calendar.plan(self._capacity.devices.get(self._model, {}), self._blocks)
+            model_plan = self._calendar.plan(self._devices, self._blocks)
             self._current_plan = current_plan_of(
                 model_plan, self._calendar, self._capacity.pins, self._now, changing=self._changing
             )
@@ -352,7 +369,7 @@ class PlannedCapacity:
         """
         changing = self._changing
         was = self._calendar.records.get(changing.id) if changing else None
-        model_plan = self._calendar.plan(self._capacity.devices.get(self._model, {}), self._blocks)
+        model_plan = self._calendar.plan(self._devices, self._blocks)
         attempt = PlanAttempt(model_plan, fixed_until=seconds(self._now), steps=0)
         for item, node in planned_booking(was).placed() if was else ():
             if node in model_plan.node_plans:

@@ -46,12 +46,14 @@ def replanned(
     model: str, calendar: Calendar, capacity: Capacity, now: datetime, *, blocks: Sequence[Block] = ()
 ) -> Outcome:
     """The new places of a model's bookings, and which bookings are at risk."""
-    calendar = calendar.without_past_shares(now)
+    loads = blocks_of(model, capacity, blocks, now)
+    if gone := calendar.past_shares(now):
+        calendar.plan(capacity.devices.get(model, {}), loads)  # it is cached there, and changed a little here
+        calendar = calendar.without(gone)
     live = {key: unit for key in calendar.units if instant((unit := calendar.unit(key)).end) > now}
     if not live:
         return Outcome()
-    pins = calendar.unit_pins(capacity.pins)
-    keeping = _Keeping(model, calendar, live, capacity, blocks_of(model, capacity, blocks, now), pins, now)
+    keeping = _Keeping(model, calendar, live, capacity, loads, calendar.unit_pins(capacity.pins), now)
     found = keeping.watched() if calendar.has_wholes(now) or keeping.loads else keeping.summed()
     return keeping.unshared(found)
 

@@ -34,6 +34,8 @@ class WantedShares(msgspec.Struct, frozen=True, kw_only=True):
     """Whether they must be on one node."""
     offered: int
     """MiB that each device of the model offers."""
+    slots: int
+    """How many shares each device can be in."""
     limit: int
     """Devices that may be booked at any instant."""
 
@@ -122,7 +124,7 @@ class ShareSearch:
         if own := held.devices[first : first + size]:
             more = islice(self._fresh(), size - len(own))
             yield from self._kept((*own, *more), held.nodes[first])
-            if held.has_begun and len(own) == size:
+            if held.has_begun:
                 return
         yield from self._inside(size)
         growing = islice(self._growing(), GROWING) if size == 1 else iter(())
@@ -189,8 +191,7 @@ class ShareSearch:
         """MiB that a device has left all the time when the share is there; negative if it has too little."""
         if device in self._taken or not device:
             return -1
-        theirs = [share for share in lane.shares if share.device == device]
-        return self._wanted.offered - self._wanted.memory - peak(theirs, self._wanted.start, self._wanted.end)
+        return self._left([share for share in lane.shares if share.device == device])
 
     def _is_fixed(self, item: Item) -> bool:
         return item.start <= self._current.fixed_until or item in self._current.fixed
@@ -238,10 +239,14 @@ class ShareSearch:
         ]
 
     def _fits(self, device: int, lanes: Iterable[Lane]) -> bool:
-        theirs = [share for lane in lanes for share in lane.shares if share.device == device]
-        return (
-            peak(theirs, self._wanted.start, self._wanted.end) + self._wanted.memory <= self._wanted.offered
-        )
+        return self._left([share for lane in lanes for share in lane.shares if share.device == device]) >= 0
+
+    def _left(self, shares: Sequence[Share]) -> int:
+        """MiB that these leave of a device besides the share; negative if it has no room for it."""
+        want = self._wanted
+        if peak([one._replace(memory=1) for one in shares], want.start, want.end) >= want.slots:
+            return -1
+        return want.offered - want.memory - peak(shares, want.start, want.end)
 
     def _within_limit(self, item: Item, before: Sequence[Lane]) -> Timeline | None:
         """The load with the lane in place of those before it; None if it is too high where the lane grows."""

@@ -43,16 +43,21 @@ def reserve(
         for node, count in _unused(booking.spec, used.get(booking.name, {}))
     ]
     found: dict[str, dict[str, int]] = {}
-    for node, model, count in (*unused, *_unused_lanes(running, used)):
+    for node, model, count in (*unused, *unused_lanes(running, used)):
         models = found.setdefault(node, {})
         models[model] = models.get(model, 0) + count
     return found
 
 
-def _unused_lanes(
+def unused_lanes(
     running: Iterable[Booking], used: Mapping[str, Mapping[str, int]]
 ) -> Iterable[tuple[str, str, int]]:
-    """(node, model, devices) of lanes of which no pod has a device yet."""
+    """(node, model, devices) of the lanes that bookings of shares have and no pod uses yet.
+
+    Args:
+        running: bookings; those of whole devices have no lanes.
+        used: booking -> node -> devices that its pods have there.
+    """
     lacking: dict[tuple[str, str], set[int]] = {}
     begun: dict[tuple[str, str], set[int]] = {}
     for booking in running:

@@ -1,8 +1,8 @@
 """L5: every accepted booking can be honoured: never are more devices of a model booked than there are.
 
 Nor is more memory of a device booked in shares than it offers. And those that must lie on one node each have
-one for as long as they last, together with everybody else's devices: there is a place for every booking that is
-free at all its instants. The search tries everything; where that takes too long, nothing is said.
+one for as long as they last, together with everybody else's devices: there is a place for every booking that
+is free at all its instants. The search tries everything; where that takes too long, nothing is said.
 
 Judged when a Booking is written or grows, at every instant from then on at which its load rises. A device
 that becomes unhealthy later breaks no guarantee that was given before, nor does one that goes to a pod that

@@ -206,3 +206,8 @@ def test_whoever_could_have_had_a_whole_gpu_gets_a_share(seed: int) -> None:
         )
         booked = world.book(start, end, 1, "any", memory=(None, 20, 50)[dice.below(3)])
         assert booked is not None or peak >= sum(world.devices.values())
+
+
+def test_a_device_is_in_no_more_shares_than_it_has_slots() -> None:
+    world = a_world(n0=1)
+    assert [world.book(1, 9, memory=1) is not None for _ in range(17)] == [True] * 16 + [False]
