@@ -36,6 +36,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """Model in label form, as it would be stored."""
     count: int
+    memory: int | None = None
+    """MiB of each of them; None: whole GPUs."""
     topology: Topology
     namespace: str | None
     start: datetime | None
@@ -159,7 +161,12 @@ def instead_of(
         )
 
     proposal = Proposal(
-        start=lost.start, end=lost.end, count=lost.count, model=lost.model, topology=lost.topology
+        start=lost.start,
+        end=lost.end,
+        count=lost.count,
+        model=lost.model,
+        topology=lost.topology,
+        memory=lost.memory,
     )
     changed = judge(lost)
     if changed.is_accepted(proposal):
@@ -197,13 +204,16 @@ class _Inquiry:
             []
             if is_had
             else [
-                *request_validation.of_demand(model, request.count, topology=topology, capacity=self.capacity)
+                *request_validation.of_demand(
+                    model, request.count, topology=topology, memory=request.memory, capacity=self.capacity
+                )
             ]
         )
         malformed = [*request_validation.of_instants(start=request.start, end=request.end)]
         decision = Decision(
             model=model,
             count=request.count,
+            memory=request.memory,
             topology=topology,
             namespace=request.namespace,
             start=None,
@@ -229,6 +239,8 @@ class _Inquiry:
             history=self.history,
             model=model,
             count=request.count,
+            memory=request.memory,
+            memories=self.capacity.memories,
             start=self.now if is_now else since,
             end=_seconds(request.end),
             since=since,
@@ -258,7 +270,11 @@ class _Inquiry:
         """Whether the proposal would be accepted now."""
         if any(
             request_validation.of_demand(
-                proposal.model, proposal.count, topology=proposal.topology, capacity=self.capacity
+                proposal.model,
+                proposal.count,
+                topology=proposal.topology,
+                memory=proposal.memory,
+                capacity=self.capacity,
             )
         ):
             return False
@@ -378,7 +394,7 @@ def _trimmed(plan: tuple[Place, ...], count: int) -> tuple[Place, ...]:
     kept = []
     for place in plan:
         if count:
-            kept.append(Place(place.node, min(place.count, count)))
+            kept.append(Place(place.node, min(place.count, count), place.lanes[:count]))
             count -= kept[-1].count
     return tuple(kept)
 
@@ -389,13 +405,19 @@ def _request(proposal: Proposal) -> BookingRequest:
         start=proposal.start,
         end=proposal.end,
         count=proposal.count,
+        memory=proposal.memory,
         topology=proposal.topology,
     )
 
 
 def _proposal(decision: Decision, start: datetime, end: datetime) -> Proposal:
     return Proposal(
-        start=start, end=end, count=decision.count, model=decision.model, topology=decision.topology
+        start=start,
+        end=end,
+        count=decision.count,
+        model=decision.model,
+        topology=decision.topology,
+        memory=decision.memory,
     )
 
 

@@ -121,6 +121,7 @@ def _request(record: Record, change: Change) -> BookingRequest:
         start=record.start if change.start is UNSET else change.start,
         end=record.end if change.end is UNSET else change.end,
         count=count,
+        memory=record.memory,
         namespace=record.namespace if change.namespace is UNSET else change.namespace,
         topology=None if record.count == 1 and count != 1 else record.topology,
     )
@@ -157,6 +158,7 @@ def _end(record: Record) -> Decision:
     return Decision(
         model=record.model,
         count=record.count,
+        memory=record.memory,
         topology=record.topology,
         namespace=record.namespace,
         start=record.start.astimezone(UTC),

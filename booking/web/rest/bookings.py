@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from http import HTTPStatus
 
+from msgspec import UNSET
+
 from booking import end_effects
 from booking.errors import RefusedError
 from booking.evaluation.evaluate import Decision
@@ -183,7 +185,10 @@ class BookingViews:
 
     def _warnings(self, booked: Record | Decision, user: str) -> tuple[str, ...]:
         live = self._parts.live
-        return tuple(live.quota_warnings(user, booked.namespace, booked.count, booked.model))
+        is_shared = booked.memory is not None
+        return tuple(
+            live.quota_warnings(user, booked.namespace, booked.count, booked.model, is_shared=is_shared)
+        )
 
     def _would_be(self, decision: Decision, user: str) -> WouldBe:
         """The answer to a dry run: the booking that would be stored."""
@@ -199,6 +204,7 @@ class BookingViews:
             start=decision.start,
             end=decision.end,
             nodes=decision.plan,
+            memory=UNSET if decision.memory is None else decision.memory,
             warnings=self._warnings(decision, user),
         )
 
