@@ -78,7 +78,9 @@ def order(
                 )
                 found.setdefault(model, []).extend(_units(node, model_holders, costs, excluded))
     return tuple(
-        one for model in sorted(found) for one in _of_model(model, found[model], free[model], costs, excluded)
+        one
+        for model in sorted(found)
+        for one in _of_model(model, found[model], costs, excluded, free=free[model])
     )
 
 
@@ -93,7 +95,7 @@ def _units(node: str, model_holders: ModelHolders, costs: Costs, excluded: froze
 
 
 def _of_model(
-    model: str, units: list[_Unit], free: int, costs: Costs, excluded: frozenset[str]
+    model: str, units: list[_Unit], costs: Costs, excluded: frozenset[str], *, free: int
 ) -> Iterator[NextVictim]:
     """The pods of one model, each in the first of its units."""
     seen: set[str] = set()

@@ -64,7 +64,7 @@ class BookingUse:
         self._example = example
         self._bins: dict[str, tuple[Device, Room]] = {}
         """Devices of a whole booking of which its pods have shares, with the room for more."""
-        self._promised: set[str] = set()
+        self._awaited: set[str] = set()
         """Those of the devices on which a pod that waits is expected."""
         self.left: int = spec.count
         """Devices, or shares, that no pod uses."""
@@ -84,9 +84,9 @@ class BookingUse:
         return True
 
     def _put(self, parts: Parts) -> bool:
-        """Add shares where they are: each device counts once. Room that others were promised is theirs."""
+        """Add shares where they are: each device counts once. Room for pods that wait is theirs."""
         if any(
-            device.uuid in self._promised and not self._bins[device.uuid][1].fits(part)
+            device.uuid in self._awaited and not self._bins[device.uuid][1].fits(part)
             for device, part in parts
         ) or not self._use(sum(device.uuid not in self._bins for device, _ in parts)):
             return False
@@ -111,7 +111,7 @@ class BookingUse:
         found = place(request, {self._spec.model: tuple(among.values())})
         for part in found.holdings if found else ():
             device, room = among[part.device]
-            self._promised.add(part.device)
+            self._awaited.add(part.device)
             self._bins[part.device] = device, room.less(part)
         return found is not None
 

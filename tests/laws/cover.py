@@ -90,7 +90,7 @@ class _Use:
         self._left = booking.spec.count
         self._rooms: dict[str, int] = {}
         """GPU, or the number of one that is yet to be chosen -> MiB."""
-        self._promised: set[str] = set()
+        self._awaited: set[str] = set()
 
     def takes(self, pod: Pod) -> bool:
         memory, count = self._booking.spec.memory, _devices_of(pod, self._booking)
@@ -129,7 +129,7 @@ class _Use:
 
     def _stays(self, pod: Pod) -> bool:
         known, theirs = self._devices(), held(pod, self._state)
-        for uuid in theirs & self._promised:
+        for uuid in theirs & self._awaited:
             if uuid in known and part_of(pod, known[uuid]) > self._rooms[uuid]:
                 return False
         if not self._spend(len(theirs - self._rooms.keys())):
@@ -153,7 +153,7 @@ class _Use:
             enough = [(device.share.memory, f"{pod.metadata.uid}-{number}") for number in range(slots)]
         for room, uuid in enough:
             self._rooms[uuid] = room - wanted
-            self._promised.add(uuid)
+            self._awaited.add(uuid)
         return True
 
 
