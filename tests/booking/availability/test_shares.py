@@ -211,3 +211,19 @@ def test_whoever_could_have_had_a_whole_gpu_gets_a_share(seed: int) -> None:
 def test_a_device_is_in_no_more_shares_than_it_has_slots() -> None:
     world = a_world(n0=1)
     assert [world.book(1, 9, memory=1) is not None for _ in range(17)] == [True] * 16 + [False]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_earliest_start_of_a_share_is_the_first_at_which_it_has_a_place(seed: int) -> None:
+    world, dice = a_world(n0=2, n1=1), Dice(seed)
+    for _ in range(30):
+        start = dice.below(24)
+        count, memory = (1, 1, 2)[dice.below(3)], (None, 20, 50, 80)[dice.below(4)]
+        world.book(start, start + 1 + dice.below(9), count, memory=memory)
+    for memory, count in ((20, 1), (45, 1), (70, 2)):
+        wanted = CapacityRequest(count=count, topology="any", memory=memory)
+        hours = range(40)
+        length = timedelta(hours=1 + dice.below(6))
+        free = world.free_capacity()
+        found = free.earliest(wanted, Lasting(hour(0), length))
+        assert found == next(hour(at) for at in hours if free.place(wanted, hour(at), hour(at) + length))
