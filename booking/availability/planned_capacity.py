@@ -45,7 +45,7 @@ TRIES: Final = 16
 TRY_STEPS: Final = 24
 """How many places are tried for all of these starts together."""
 SHARE_TRIES: Final = 32
-"""How many starts are examined for shares: at more of them there is room, but not on one device all the time."""
+"""The same for shares: at more starts there is room, but not on one device all the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
