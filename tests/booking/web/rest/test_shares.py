@@ -86,3 +86,15 @@ def test_the_earliest_share_is_found_and_booked(shared: Served) -> None:
     assert (first["memory"], first["start"]) == (20_000, "2026-03-04T09:00:00Z")
     booked = shared.ask("POST", "/api/v1/slots/booking", json=wanted).get_json()
     assert (booked["memory"], booked["start"]) == (20_000, first["start"])
+
+
+def test_the_owner_of_a_share_that_cannot_be_kept_is_told_what_would_be_accepted(shared: Served) -> None:
+    address = f"{BOOKINGS}/{shared.booked(memory=60_000, start='2026-03-05T09:00:00Z')}"
+    shared.capacity = Capacity(
+        {A100: {"node-a": 2}, A6000: {"node-b": 1}}, memories={A100: 50_000, A6000: 70_000}
+    )
+    body = shared.ask("GET", address).get_json()
+    assert body["at_risk"]
+    assert [(each["model"], each["memory"], each["why"]) for each in body["alternatives"]][:1] == [
+        (A6000, 60_000, "other-model")
+    ]
