@@ -51,7 +51,7 @@ class CaseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     model: str = ""
     count: int | None = None
     memory: int | None = None
-    """MiB of each device; None: whole devices. A change does not change it."""
+    """MiB of each device; None: whole devices."""
     topology: Topology | None = None
     namespace: str | None = None
 

@@ -283,7 +283,7 @@ def _request(
         start=start,
         end=end,
         count=count,
-        memory=changing.memory if changing else request.memory,
+        memory=request.memory or (changing.memory if changing else None),
         topology=topology,
         namespace=request.namespace,
     )

@@ -13,7 +13,7 @@ def extension(case: RuleContext) -> Violation | None:
     had = case.changing
     if had is None or case.limits.may_extend or had.state(case.now) != "active":
         return None
-    if case.end <= had.end and case.count <= had.count:
+    if case.end <= had.end and case.adds_no_gpus:
         return None
     return Violation(
         rule="no-extension",

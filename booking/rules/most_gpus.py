@@ -15,7 +15,7 @@ def most_gpus(case: RuleContext) -> Violation | None:
     most, had = case.limits.max_gpus_per_booking, case.changing
     if most is None or case.thousandths <= most * GPU or case.is_spontaneous:
         return None
-    if had is not None and (case.gives_back or (case.count <= had.count and case.start <= had.start)):
+    if had is not None and (case.gives_back or (case.adds_no_gpus and case.start <= had.start)):
         return None
     allowed = f"at most {wording.counted(most, 'GPU')}" if most else "no GPU"
     return Violation(

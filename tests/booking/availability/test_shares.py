@@ -152,7 +152,6 @@ def test_l5_no_history_of_bookings_gives_a_device_more_memory_than_it_has(seed: 
 
 
 def _step(world: World, dice: Dice) -> None:
-    start, memory = world.now.hour + 24 * (world.now - hour(0)).days + dice.below(20), None
     live = [record for record in world.records.values() if record.end > world.now]
     match dice.below(10):
         case 0 if live:
@@ -172,21 +171,22 @@ def _step(world: World, dice: Dice) -> None:
             world.book(
                 begin, begin + 1 + dice.below(10), (1, 1, 2, 3)[dice.below(4)], topology, memory=memory
             )
-    del start
 
 
 def _change(world: World, record: Record, dice: Dice) -> None:
-    """Longer, shorter, later or another number, as the service asks it."""
+    """Longer, shorter, later, larger, or another number, as the service asks it."""
     has_begun = record.start <= world.now
     start = record.start if has_begun else record.start + timedelta(hours=dice.below(3))
     end = max(record.end + timedelta(hours=dice.below(6) - 2), start + timedelta(hours=1), _next(world.now))
     count = max(1, record.count + dice.below(3) - 1)
     if record.count == 1:
         count = 1
-    ask = CapacityRequest(count=count, topology=record.topology, memory=record.memory)
+    memory = record.memory and min(GPU, max(1, record.memory + 20 * dice.below(3) - 20))
+    ask = CapacityRequest(count=count, topology=record.topology, memory=memory)
     placing = world.free_capacity(record).place(ask, max(start, world.now), end)
     if placing is not None:
-        world.store(msgspec.structs.replace(record, start=start, end=end, count=count), placing)
+        after = msgspec.structs.replace(record, start=start, end=end, count=count, memory=memory)
+        world.store(after, placing)
 
 
 def _next(now: datetime) -> datetime:
