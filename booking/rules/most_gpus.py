@@ -8,9 +8,8 @@ from booking.rule_context import GPU, RuleContext
 def most_gpus(case: RuleContext) -> Violation | None:
     """Broken by more than ``limits.max_gpus_per_booking``, unless the booking is spontaneous.
 
-    A share counts as a part of a GPU.
     A change that only gives back does not break it, nor one that adds no GPUs and lets it start no later:
-    what was had at short notice is not moved to next month.
+    what was had at short notice is not moved to next month. A share counts as a part of a GPU.
     """
     most, had = case.limits.max_gpus_per_booking, case.changing
     if most is None or case.thousandths <= most * GPU or case.is_spontaneous:
