@@ -6,7 +6,7 @@ from booking.rule_context import RuleContext
 
 
 def extension(case: RuleContext) -> Violation | None:
-    """Broken by a later end, more GPUs or larger shares for a running booking, where ``limits.may_extend`` is false.
+    """Broken by more of a running booking, where ``limits.may_extend`` is false: more GPUs, memory or time.
 
     Where it is true an extension is held to every other rule: the booking as a whole stays within longest.
     """
