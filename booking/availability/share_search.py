@@ -136,7 +136,11 @@ class ShareSearch:
         """The devices that the booking has: where they are, and if it has not begun anywhere."""
         if not self._taken.isdisjoint(devices):
             return
-        touched = self._touched(devices)
+        touched, pods = self._touched(devices), self._current.pods
+        if fixed := {self._node(lane) for lane in touched if self._is_fixed(lane.item)}:
+            node = min(fixed)
+        elif pods and node not in pods:
+            node = min(pods, key=lambda name: (-pods[name], name))
         if node in self._current.model_plan.node_plans:
             yield _Option(devices, touched, node)
         if not self._held.has_begun or node not in self._current.model_plan.node_plans:

@@ -227,3 +227,16 @@ def test_the_earliest_start_of_a_share_is_the_first_at_which_it_has_a_place(seed
         free = world.free_capacity()
         found = free.earliest(wanted, Lasting(hour(0), length))
         assert found == next(hour(at) for at in hours if free.place(wanted, hour(at), hour(at) + length))
+
+
+def test_a_running_share_that_is_extended_stays_where_its_pod_is() -> None:
+    world = a_world(n0=1, n1=1)
+    world.book(0, 9, memory=30)
+    (planned,) = world.records["b-0"].plan
+    other = "n1" if planned.node == "n0" else "n0"
+    world.pins = {"b-0": {other: 1}}
+    record = world.records["b-0"]
+    ask = CapacityRequest(count=1, topology="any", memory=30)
+    placing = world.free_capacity(record).place(ask, hour(0), hour(12))
+    assert placing is not None
+    assert [place.node for place in placing.plan] == [other]
