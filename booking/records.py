@@ -129,6 +129,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     start: Instant | UnsetType = UNSET
     end: Instant | UnsetType = UNSET
     count: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | UnsetType = UNSET
+    memory: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | UnsetType = UNSET
+    """MiB of each device: of a booking of shares alone."""
     namespace: str | UnsetType | None = UNSET
     """None: it covers pods of every namespace."""
 

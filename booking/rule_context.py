@@ -78,9 +78,17 @@ class RuleContext:
             had is not None
             and had.start <= self.start
             and self.end <= had.end
-            and self.count <= had.count
+            and self.adds_no_gpus
             and self.model == had.model
         )
+
+    @property
+    def adds_no_gpus(self) -> bool:
+        """Whether it is a change to no more GPUs than the booking has, and no more memory of them."""
+        had = self.changing
+        if had is None or self.count > had.count:
+            return False
+        return had.memory is None or (self.memory is not None and self.memory <= had.memory)
 
     @property
     def is_spontaneous(self) -> bool:

@@ -22,7 +22,7 @@ from booking import wording
 from booking.availability.calendars import Calendar, calendar_of, instant, planned_booking, seconds
 from booking.availability.current_plan import FIXED_AHEAD, CurrentPlan, blocks_of, current_plan_of
 from booking.availability.replan import replanned
-from booking.availability.share_search import Held, ShareSearch, WantedShares
+from booking.availability.share_search import Held, ShareSearch, WantedShares, scarcity
 from booking.availability.start_search import OneNode, Sum, first_start
 from booking.capacity import Capacity
 from booking.free_capacity import CapacityRequest, FreeCapacity, Placement, Shortage, Timetable
@@ -44,8 +44,8 @@ TRIES: Final = 16
 """How many starts at which the sum fits are examined closely in search of the earliest."""
 TRY_STEPS: Final = 24
 """How many places are tried for all of these starts together."""
-SHARE_TRIES: Final = 200
-"""How many starts are examined in search of the earliest for shares."""
+SHARE_TRIES: Final = 32
+"""The same for shares: at more starts there is room, but not on one device all the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +101,8 @@ class PlannedCapacity:
         wholes = calendar.has_wholes(now, without=changing.id if changing else None)
         self._is_watched = bool(wholes or self._blocks)
         self._current_plan: CurrentPlan | None = None
+        self._scarcities: dict[int, Timeline] = {}
+        """MiB -> what ``_scarcity`` is made from."""
         self._tried: dict[tuple[CapacityRequest, int, int], Placement | None] = {}
 
     # --- what evaluation asks ------------------------------------------------------------------------
@@ -169,28 +171,41 @@ class PlannedCapacity:
 
     # --- shares --------------------------------------------------------------------------------------
     def _earliest_shares(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
-        """The first start with a place; after so many, the first when everything that is booked is over."""
+        """The first start with a place; after so many tries, the first at which whole GPUs would have one."""
         if (wanted.memory or 0) > self._capacity.memories.get(self._model, 0):
             return None
-        start, left = timetable.start_at(timetable.not_before), TRY_STEPS
+        load = self._scarcity(wanted)
+        start = first_start(load, timetable, timetable.start_at(timetable.not_before))
+        certain = self._certain(msgspec.structs.replace(wanted, memory=None), timetable)
+        left = TRY_STEPS
         for _ in range(SHARE_TRIES):
+            if start is None or (certain is not None and start >= certain):
+                break
             placing, left = self._try(wanted, start, timetable.end_of(start), left)
             if placing is not None:
                 return start
             turn = self._next_turn(seconds(start))
-            if turn is None:
-                return None
-            start = timetable.start_at(max(start, instant(turn)))
-        last = instant(max(0, self._load.last_change()))
-        return self._if_none_lacking(wanted, timetable, timetable.start_at(max(start, last)))
+            start = None if turn is None else first_start(load, timetable, timetable.start_at(instant(turn)))
+        return certain
 
     def _next_turn(self, after: int) -> int | None:
         """When the load changes next, or a share ends."""
-        turns = [
-            share.end for lane in self._calendar.lanes.values() for share in lane.shares if share.end > after
-        ]
-        change = self._load.next_change(after)
+        lanes, change = self._calendar.lanes.values(), self._load.next_change(after)
+        turns = [one.end for lane in lanes if lane.item.end > after for one in lane.shares if one.end > after]
         return min([*turns, *([] if change is None else [change])], default=None)
+
+    def _scarcity(self, wanted: CapacityRequest) -> Sum:
+        """Where no share of that size has a place, whatever is moved."""
+        capacity, memory = self._capacity, wanted.memory or 0
+        if memory not in self._scarcities:
+            self._scarcities[memory] = scarcity(
+                self._calendar.lanes.values(),
+                self._load,
+                memory=memory,
+                offered=capacity.memories.get(self._model, 0),
+                slots=capacity.slots.get(self._model, PER_GPU),
+            )
+        return Sum(self._scarcities[memory], self._total - wanted.buffer - wanted.count)
 
     def _share_search(
         self, wanted: CapacityRequest, start: datetime, end: datetime, steps: int

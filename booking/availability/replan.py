@@ -50,12 +50,14 @@ def replanned(
     if gone := calendar.past_shares(now):
         calendar.plan(capacity.devices.get(model, {}), loads)  # it is cached there, and changed a little here
         calendar = calendar.without(gone)
+    is_watched = bool(calendar.has_wholes(now) or loads)
+    if not is_watched and calendar.load.most(seconds(now), INDEFINITELY) <= capacity.total(model):
+        return Outcome()
     live = {key: unit for key in calendar.units if instant((unit := calendar.unit(key)).end) > now}
     if not live:
         return Outcome()
     keeping = _Keeping(model, calendar, live, capacity, loads, calendar.unit_pins(capacity.pins), now)
-    found = keeping.watched() if calendar.has_wholes(now) or keeping.loads else keeping.summed()
-    return keeping.unshared(found)
+    return keeping.unshared(keeping.watched() if is_watched else keeping.summed())
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,6 @@ class _Keeping:
     def summed(self) -> Outcome:
         """The outcome where only single devices are guaranteed: the sum over all nodes decides."""
         total, now = self.capacity.total(self.model), seconds(self.now)
-        if self.calendar.load.most(now, INDEFINITELY) <= total:
-            return Outcome()
         load, at_risk = Timeline(), set[str]()
         for unit in self._ranked():
             start = max(now, unit.start)

@@ -14,7 +14,7 @@ from booking.availability.calendars import Calendar, share_plan
 from booking.availability.current_plan import CurrentPlan
 from booking.free_capacity import Placement
 from cluster.decide.booking_plan import OFF_PLAN, Item, Lane, PlanAttempt, Share, Timeline, lanes_of
-from cluster.decide.booking_plan.lanes import numbers, peak, places
+from cluster.decide.booking_plan.lanes import ALONE, numbers, peak, places
 
 GROWING: Final = 16
 """How many lanes that would have to grow are tried for one share."""
@@ -136,7 +136,11 @@ class ShareSearch:
         """The devices that the booking has: where they are, and if it has not begun anywhere."""
         if not self._taken.isdisjoint(devices):
             return
-        touched = self._touched(devices)
+        touched, pods = self._touched(devices), self._current.pods
+        if fixed := {self._node(lane) for lane in touched if self._is_fixed(lane.item)}:
+            node = min(fixed)
+        elif pods and node not in pods:
+            node = min(pods, key=lambda name: (-pods[name], name))
         if node in self._current.model_plan.node_plans:
             yield _Option(devices, touched, node)
         if not self._held.has_begun or node not in self._current.model_plan.node_plans:
@@ -306,6 +310,32 @@ class ShareSearch:
         """Whether it is an item of the calendar, and not a lane as it would become."""
         calendar = self._calendar
         return calendar.has_unit(item.key) and any(item == one for one, _ in calendar.unit(item.key).placed())
+
+
+def scarcity(lanes: Iterable[Lane], load: Timeline, *, memory: int, offered: int, slots: int) -> Timeline:
+    """Devices in use over time, without those of lanes that have so much memory left then.
+
+    Where it leaves too few devices for a share of that size, there is no place for one.
+
+    Args:
+        lanes: all of the model.
+        load: devices in use, these lanes included.
+        memory: MiB.
+        offered: MiB that each device offers.
+        slots: how many shares each device can be in.
+    """
+    by_device: dict[int, list[Share]] = {}
+    for lane in lanes:
+        for share in lane.shares:
+            by_device.setdefault(share.device, []).append(share)
+    by_device.pop(ALONE, None)
+    for shares in by_device.values():
+        used = Timeline.of((one.start, one.end, one.memory) for one in shares)
+        numbers_of = Timeline.of((one.start, one.end, 1) for one in shares)
+        for start, end, level in used.spans():
+            if level + memory <= offered and numbers_of.most(start, end) < slots:
+                load = load.plus(start, end, -1)
+    return load
 
 
 def _devices(lane: Lane) -> set[int]:

@@ -114,8 +114,9 @@ def evaluate(
     if decision.is_accepted and (deadline is None or decision.end <= deadline):
         return decision
     proposal = _proposal(decision, decision.start, decision.end)
-    # An impossible namespace would be refused with every other request as well.
-    if any(request_validation.of_namespace(request.namespace)) or not alternatives.makes_sense(proposal):
+    # An impossible namespace would be refused with every other request as well, and so would another kind.
+    impossible = (*request_validation.of_namespace(request.namespace), *_of_kind(changing, request))
+    if impossible or not alternatives.makes_sense(proposal):
         return decision
     return msgspec.structs.replace(
         decision, alternatives=alternatives.find(inquiry, proposal), is_searched=True
@@ -199,10 +200,9 @@ class _Inquiry:
         had = self.changing
         # GPUs that the booking already has are not requested: some may be gone, and the rest may be given
         # back.
-        is_had = had is not None and 1 <= request.count <= had.count
         impossible = (
             []
-            if is_had
+            if had is not None and _is_had(had, request)
             else [
                 *request_validation.of_demand(
                     model, request.count, topology=topology, memory=request.memory, capacity=self.capacity
@@ -210,6 +210,7 @@ class _Inquiry:
             ]
         )
         malformed = [*request_validation.of_instants(start=request.start, end=request.end)]
+        kept = [*_of_kind(had, request)]
         decision = Decision(
             model=model,
             count=request.count,
@@ -218,12 +219,12 @@ class _Inquiry:
             namespace=request.namespace,
             start=None,
             end=None,
-            violations=(*impossible, *request_validation.of_namespace(request.namespace), *malformed),
+            violations=(*impossible, *kept, *request_validation.of_namespace(request.namespace), *malformed),
         )
         if malformed:
             return decision
         case = self._case(model, request)
-        free_capacity = None if impossible else self.free_capacity_for(model)
+        free_capacity = None if impossible or kept else self.free_capacity_for(model)
         return _decided(decision, case, free_capacity, wants_earliest_start=self.wants_earliest_start)
 
     def _case(self, model: str, request: BookingRequest) -> RuleContext:
@@ -335,6 +336,16 @@ class _Instead:
     def _of(self, proposal: Proposal) -> _Inquiry:
         is_change = proposal.model == self.lost.model and proposal.topology == self.lost.topology
         return self.changed if is_change else self.fresh
+
+
+def _is_had(had: Record, request: BookingRequest) -> bool:
+    """Whether a change asks for no more GPUs than the booking has, and no more memory of them."""
+    is_no_larger = request.memory == had.memory or 1 <= (request.memory or 0) <= (had.memory or 0)
+    return 1 <= request.count <= had.count and is_no_larger
+
+
+def _of_kind(had: Record | None, request: BookingRequest) -> Iterator[Violation]:
+    return request_validation.of_kind(had, request.memory)
 
 
 def _decided(

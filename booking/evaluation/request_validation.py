@@ -64,6 +64,16 @@ def _of_shares(model: str, memory: int, capacity: Capacity) -> Iterator[Violatio
         )
 
 
+def of_kind(had: Record | None, memory: int | None) -> Iterator[Violation]:
+    """A violation if a booking of whole GPUs would become one of shares, or the other way round."""
+    if had is not None and (had.memory is None) != (memory is None):
+        kind, other = ("whole GPUs", "shares") if had.memory is None else ("shares", "whole GPUs")
+        yield Violation(
+            rule="another-kind",
+            message=f"The booking {had.id} is of {kind} and cannot become one of {other}: book those anew.",
+        )
+
+
 def _not_shared(model: str, capacity: Capacity) -> str:
     if names.mig_profile(model) is not None:
         return f"A MIG device is not shared: book {model} without a memory."

@@ -12,9 +12,8 @@ from booking.rule_context import GPU, RuleContext
 def concurrent_gpus(case: RuleContext) -> Violation | None:
     """Broken where the user's bookings of all models together exceed ``limits.max_concurrent_gpus``.
 
-    A share counts as a part of a GPU.
     Not by a booking that begins soon enough to be spontaneous, nor by a change that only gives back. Past
-    overlaps with a running booking do not count.
+    overlaps with a running booking do not count. A share counts as a part of a GPU.
     """
     most, start = case.limits.max_concurrent_gpus, max(case.start, case.now)
     if most is None or case.end <= start or case.is_spontaneous or case.gives_back:

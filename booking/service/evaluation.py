@@ -87,15 +87,11 @@ class EvaluationContext:
         limits = limits_for(decision.model)
         guard = Guard(
             since=whole(now),
-            devices=self._guarded(reading, now, decision),
+            # How many devices shares need is no sum that a database could make.
+            devices=self.capacity.total(decision.model) if decision.memory is None else None,
             live=limits.max_live if limits.scope == "user" else None,
         )
         return decision, guard
-
-    def _guarded(self, reading: Reading, now: datetime, decision: Decision) -> int | None:
-        """With how many devices the database compares the sum of bookings; None where there are shares."""
-        shares = self.context.calendars.of(decision.model, reading, now).shares
-        return None if shares or decision.memory is not None else self.capacity.total(decision.model)
 
     def trial(self, request: BookingRequest) -> Callable[[Reading], Decision]:
         """A function that evaluates a new booking now, with alternatives."""

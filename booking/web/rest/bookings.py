@@ -101,7 +101,13 @@ class BookingViews:
         body = call.body.made()
         booking, key = call.path["id"], key_of(call)
         wanted = expected(call.headers)
-        change = Change(start=body.start, end=body.end, count=body.count, namespace=body.namespace)
+        change = Change(
+            start=body.start,
+            end=body.end,
+            count=body.count,
+            memory=body.memory,
+            namespace=body.namespace,
+        )
         if call.query.dry_run:
             self._guarantee.require_capacity()
             decision = self._parts.bookings.dry_run_change(

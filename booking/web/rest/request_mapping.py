@@ -24,6 +24,7 @@ _ABOUT: Final[dict[str, tuple[str | None, frozenset[str]]]] = {
     "memory-below-one": ("memory", frozenset({"memory"})),
     "not-shared": ("memory", frozenset({"model", "memory"})),
     "more-memory-than-a-gpu-has": ("memory", frozenset({"model", "memory"})),
+    "another-kind": ("memory", frozenset({"memory"})),
     "not-a-namespace": ("namespace", frozenset({"namespace"})),
     "starts-in-the-past": ("start", frozenset({"start"})),
     "ends-before-it-starts": ("end", frozenset({"start", LENGTH})),

@@ -47,6 +47,7 @@ class ChangeBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     start: Instant | UnsetType = UNSET
     end: Instant | UnsetType = UNSET
     count: Count | UnsetType = UNSET
+    memory: Memory | UnsetType = UNSET
     namespace: Text | UnsetType | None = UNSET
     reason: Reason | None = None
 

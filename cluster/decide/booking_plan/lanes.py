@@ -35,6 +35,11 @@ class Share(NamedTuple):
     is_together: bool
     """Whether its booking wants all its shares on one node."""
 
+    @property
+    def on(self) -> object:
+        """Equal for shares of one device."""
+        return self.device if self.device != ALONE else (self.booking, self.serial)
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -56,8 +61,7 @@ class Lane:
     @property
     def peak(self) -> int:
         """MiB of its fullest device at its fullest instant."""
-        devices = {share.device for share in self.shares}
-        mine = ([one for one in self.shares if one.device == device] for device in devices)
+        mine = ([one for one in self.shares if one.on == on] for on in {share.on for share in self.shares})
         return max(peak(some, self.item.start, self.item.end) for some in mine)
 
 
@@ -154,8 +158,7 @@ def _runs(shares: Iterable[Share]) -> Iterator[list[Share]]:
     """Shares that overlap on one device, directly or through others."""
     by_device: dict[object, list[Share]] = {}
     for share in sorted(shares):
-        key: object = share.device if share.device != ALONE else (share.booking, share.serial)
-        by_device.setdefault(key, []).append(share)
+        by_device.setdefault(share.on, []).append(share)
     for some in by_device.values():
         run, until = [some[0]], some[0].end
         for share in some[1:]:
@@ -176,7 +179,7 @@ def _root(joined: Mapping[int, int], number: int) -> int:
 def _lane(shares: list[Share]) -> Lane:
     ordered = tuple(sorted(shares))
     first = ordered[0]
-    size = len({one.device if one.device != ALONE else (one.booking, one.serial) for one in ordered})
+    size = len({one.on for one in ordered})
     nodes = {one.node for one in ordered}
     item = Item(
         first.start, f"{LANE}{first.booking}/{first.serial}", 0, max(one.end for one in ordered), size

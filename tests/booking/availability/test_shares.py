@@ -152,7 +152,6 @@ def test_l5_no_history_of_bookings_gives_a_device_more_memory_than_it_has(seed: 
 
 
 def _step(world: World, dice: Dice) -> None:
-    start, memory = world.now.hour + 24 * (world.now - hour(0)).days + dice.below(20), None
     live = [record for record in world.records.values() if record.end > world.now]
     match dice.below(10):
         case 0 if live:
@@ -172,21 +171,22 @@ def _step(world: World, dice: Dice) -> None:
             world.book(
                 begin, begin + 1 + dice.below(10), (1, 1, 2, 3)[dice.below(4)], topology, memory=memory
             )
-    del start
 
 
 def _change(world: World, record: Record, dice: Dice) -> None:
-    """Longer, shorter, later or another number, as the service asks it."""
+    """Longer, shorter, later, larger, or another number, as the service asks it."""
     has_begun = record.start <= world.now
     start = record.start if has_begun else record.start + timedelta(hours=dice.below(3))
     end = max(record.end + timedelta(hours=dice.below(6) - 2), start + timedelta(hours=1), _next(world.now))
     count = max(1, record.count + dice.below(3) - 1)
     if record.count == 1:
         count = 1
-    ask = CapacityRequest(count=count, topology=record.topology, memory=record.memory)
+    memory = record.memory and min(GPU, max(1, record.memory + 20 * dice.below(3) - 20))
+    ask = CapacityRequest(count=count, topology=record.topology, memory=memory)
     placing = world.free_capacity(record).place(ask, max(start, world.now), end)
     if placing is not None:
-        world.store(msgspec.structs.replace(record, start=start, end=end, count=count), placing)
+        after = msgspec.structs.replace(record, start=start, end=end, count=count, memory=memory)
+        world.store(after, placing)
 
 
 def _next(now: datetime) -> datetime:
@@ -211,3 +211,32 @@ def test_whoever_could_have_had_a_whole_gpu_gets_a_share(seed: int) -> None:
 def test_a_device_is_in_no_more_shares_than_it_has_slots() -> None:
     world = a_world(n0=1)
     assert [world.book(1, 9, memory=1) is not None for _ in range(17)] == [True] * 16 + [False]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_earliest_start_of_a_share_is_the_first_at_which_it_has_a_place(seed: int) -> None:
+    world, dice = a_world(n0=2, n1=1), Dice(seed)
+    for _ in range(30):
+        start = dice.below(24)
+        count, memory = (1, 1, 2)[dice.below(3)], (None, 20, 50, 80)[dice.below(4)]
+        world.book(start, start + 1 + dice.below(9), count, memory=memory)
+    for memory, count in ((20, 1), (45, 1), (70, 2)):
+        wanted = CapacityRequest(count=count, topology="any", memory=memory)
+        hours = range(40)
+        length = timedelta(hours=1 + dice.below(6))
+        free = world.free_capacity()
+        found = free.earliest(wanted, Lasting(hour(0), length))
+        assert found == next(hour(at) for at in hours if free.place(wanted, hour(at), hour(at) + length))
+
+
+def test_a_running_share_that_is_extended_stays_where_its_pod_is() -> None:
+    world = a_world(n0=1, n1=1)
+    world.book(0, 9, memory=30)
+    (planned,) = world.records["b-0"].plan
+    other = "n1" if planned.node == "n0" else "n0"
+    world.pins = {"b-0": {other: 1}}
+    record = world.records["b-0"]
+    ask = CapacityRequest(count=1, topology="any", memory=30)
+    placing = world.free_capacity(record).place(ask, hour(0), hour(12))
+    assert placing is not None
+    assert [place.node for place in placing.plan] == [other]

@@ -147,3 +147,14 @@ def test_the_sizes_of_shares_are_kept_through_a_migration_back_and_forward(url: 
     with closing(open_store(url)) as store:
         assert everything(store) == found
         assert {record.memory for record in found.values()} == {None, 20_480}
+
+
+def test_the_guard_counts_whole_gpus_and_lets_shares_be(url: str) -> None:
+    guard = Guard(since=day(0), devices=1)
+    with closing(open_store(url)) as store:
+        for number in range(3):
+            share = a_record(id=f"s-{number}", user="bob", memory=20_480)
+            store.write(lambda writing, share=share: writing.add(share, guard=Guard(since=day(0))))
+        store.write(lambda writing: writing.add(a_record(id="b-1"), guard=guard))
+        with pytest.raises(StoreError):
+            store.write(lambda writing: writing.add(a_record(id="b-2", user="bob"), guard=guard))

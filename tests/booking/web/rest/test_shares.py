@@ -86,3 +86,35 @@ def test_the_earliest_share_is_found_and_booked(shared: Served) -> None:
     assert (first["memory"], first["start"]) == (20_000, "2026-03-04T09:00:00Z")
     booked = shared.ask("POST", "/api/v1/slots/booking", json=wanted).get_json()
     assert (booked["memory"], booked["start"]) == (20_000, first["start"])
+
+
+def test_the_owner_of_a_share_that_cannot_be_kept_is_told_what_would_be_accepted(shared: Served) -> None:
+    address = f"{BOOKINGS}/{shared.booked(memory=60_000, start='2026-03-05T09:00:00Z')}"
+    shared.capacity = Capacity(
+        {A100: {"node-a": 2}, A6000: {"node-b": 1}}, memories={A100: 50_000, A6000: 70_000}
+    )
+    body = shared.ask("GET", address).get_json()
+    assert body["at_risk"]
+    assert [(each["model"], each["memory"], each["why"]) for each in body["alternatives"]][:1] == [
+        (A6000, 60_000, "other-model")
+    ]
+
+
+def test_a_share_becomes_larger_where_it_has_room_and_never_whole(shared: Served) -> None:
+    alices, bobs = shared.booked(memory=30_000), shared.booked(user="bob", memory=30_000)
+    address = f"{BOOKINGS}/{alices}"
+    assert shared.ask("PATCH", address, json={"memory": 50_000}).get_json()["memory"] == 50_000
+    for memory, rule in (
+        (50_001, "capacity"),
+        (OFFERED + 1, "more-memory-than-a-gpu-has"),
+        (0, "memory-below-one"),
+    ):
+        (violation,) = problem(shared.ask("PATCH", address, json={"memory": memory}), 422)["violations"]
+        assert violation["rule"] == rule
+    assert shared.ask("PATCH", address, json={"memory": 10_000}).get_json()["memory"] == 10_000
+    shared.ask("POST", f"{BOOKINGS}/{bobs}/release", user="bob")
+    shared.clock.advance(60)
+    shared.tokens.names["carol-token"] = "carol"
+    whole = f"{BOOKINGS}/{shared.booked(user='carol')}"
+    refused = problem(shared.ask("PATCH", whole, user="carol", json={"memory": 10_000}), 422)
+    assert [each["rule"] for each in refused["violations"]] == ["another-kind"]
