@@ -154,14 +154,17 @@ class ClusterStatus:
         own = (pod for pod in pods if Viewer.user_of(pod) == who.user)
         return tuple(sorted((pod.metadata.namespace, pod.metadata.name) for pod in own))
 
-    def quota_warnings(self, user: str, namespace: str | None, count: int, model: str) -> tuple[str, ...]:
-        """Warnings that a quota may refuse pods of a user's booking of so many GPUs in this namespace.
+    def quota_warnings(
+        self, user: str, namespace: str | None, count: int, model: str, *, is_shared: bool = False
+    ) -> tuple[str, ...]:
+        """Warnings that a quota may refuse pods of a user's booking of so many GPUs or shares there.
 
         None for a booking without a namespace: its pods may be anywhere.
         """
         if namespace is None or not _NAMESPACE.fullmatch(namespace):
             return ()
-        resource = self._resources().get(model, names.GPU_RESOURCE)
+        whole = self._resources().get(model, names.GPU_RESOURCE)
+        resource = names.SHARED_RESOURCE if is_shared else whole
         own = sum(
             demand(container_needs(pod)).get(resource, 0)
             for pod in dict(self._cache.pods).values()

@@ -12,6 +12,7 @@ from operator import is_
 from typing import Final
 
 from booking.eviction.holder import Holder
+from booking.eviction.share_floors import NEVER_LATER, ShareFloors
 from booking.eviction.sharers import SharedDevices, thousandths
 from booking.eviction.snapshot import EvictionSnapshot, VictimPolicy
 from booking.eviction_settings import EvictionSettings
@@ -26,8 +27,6 @@ from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_terminating
 
 NONE_SHARED: Final = SharedDevices()
-NEVER_LATER: Final = 2**63
-"""Microseconds since 1970: later than any instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +42,11 @@ class ModelHolders:
     saved: microseconds since 1970, the latest first; ``NEVER_LATER`` if that may be as late as now."""
     shared: SharedDevices = NONE_SHARED
     """Devices that are held in shares; they are in none of the above but ``idle``."""
+
+    @property
+    def all(self) -> Mapping[str, Holder]:
+        """Uid -> holder of devices, or of shares of them."""
+        return {**{holder.uid: holder for holder in self.holders}, **self.shared.holders}
 
     def only(self, uuids: frozenset[str]) -> "ModelHolders":
         """The same for some of the devices only."""
@@ -82,6 +86,8 @@ class HolderCache:
         self._protected: frozenset[str] = frozenset()
         self._terms: EvictionSettings | None = None
         self._policy: VictimPolicy | None = None
+        self.floors = ShareFloors()
+        """The GPUs that may be shared, of the nodes that ``at`` has returned."""
 
     def at(self, instant: EvictionSnapshot) -> Mapping[str, NodeHolders]:
         """Node -> its holders at this instant. Not to be changed."""

@@ -15,6 +15,7 @@ from cluster import names
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.scheduler_filters import ClusterObjects
+from cluster.decide.share_places import SharePlaces
 from cluster.kube.resources import JOBS
 from cluster.objects.bookings import Booking
 from cluster.objects.gangs import Gang, gang_of
@@ -91,6 +92,18 @@ class Snapshot:
             if need := self._need_of_turn(self.turns[uid]):
                 found[uid] = need
         return found
+
+    @cached_property
+    def share_places(self) -> SharePlaces:
+        """Which GPUs the shares of booked pods may be on."""
+        return SharePlaces(
+            views=self.node_snapshots.views,
+            cover=self.cover,
+            holds=self.holds,
+            pods=self.pods,
+            namespaces=self.namespaces,
+            home=self.terms.namespace,
+        ).of_pods_alone()
 
     @cached_property
     def turns(self) -> Mapping[str, Hold]:

@@ -292,8 +292,10 @@ class Live(Protocol):
         """Who waits for GPUs without a booking, in the order of their turns."""
         ...
 
-    def quota_warnings(self, user: str, namespace: str | None, count: int, model: str) -> Sequence[str]:
-        """Warnings that a quota of the namespace may refuse pods of a user's booking of so many GPUs."""
+    def quota_warnings(
+        self, user: str, namespace: str | None, count: int, model: str, *, is_shared: bool = False
+    ) -> Sequence[str]:
+        """Warnings that a quota of the namespace may refuse pods of so many booked GPUs or shares."""
         ...
 
     def mine(self, who: Principal) -> Sequence[tuple[str, str]]:

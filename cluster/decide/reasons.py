@@ -230,6 +230,12 @@ SHARE_IN_USE: Final = Cause(
     "node(s) had no room for {}",
     "a pod there ends, or is evicted for a booked one; or a smaller share",
 )
+SHARED_BY_BOOKINGS: Final = Cause(
+    "shared-by-bookings",
+    "the room on this node is not on a GPU of the pod's booking",
+    "node(s) had room on no GPU of the pod's booking",
+    "a pod on a GPU of its booking ends, or is evicted for it",
+)
 ON_HOLD: Final = Cause(
     "held-for-booked-pod",
     "GPUs of this node are kept for another pod",
@@ -294,6 +300,7 @@ ALL: Final = (
     SHARE_MODE,
     NO_SLOTS,
     SHARE_IN_USE,
+    SHARED_BY_BOOKINGS,
     ON_HOLD,
     WAITS_ITS_TURN,
     NOMINATED,

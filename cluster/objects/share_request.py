@@ -94,6 +94,12 @@ class ShareRequest(msgspec.Struct, frozen=True):
         """How many different GPUs it needs at least."""
         return max((need.count for need in self.needs), default=0)
 
+    def most_on(self, device: Device, gpus: int) -> int:
+        """MiB that the pod has at most of a device like this, if it has shares of so many GPUs."""
+        sizes = sorted((Slot((need.amount,)).memory_on(device) for need in self.needs), reverse=True)
+        slots = sum(need.count for need in self.needs)
+        return sizes[0] if slots <= gpus else sum(sizes)
+
     @property
     def text(self) -> str:
         """The largest share in a message: ``8192 MiB and 30 % of the compute of each of 2 GPUs``."""

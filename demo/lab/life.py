@@ -73,7 +73,8 @@ class Life:
             if spec.user in VISITORS or name in taken or not spec.start <= now < spec.end:
                 continue
             if not booking.status.ending:
-                self._create(spec.user, job(name, spec.count, model=spec.model))
+                share = spec.memory and part(name, spec.memory, model=spec.model)
+                self._create(spec.user, share or job(name, spec.count, model=spec.model))
 
     # --- shares ------------------------------------------------------------------------------------------
     def _share(self, live: Iterable[Pod]) -> None:

@@ -150,7 +150,9 @@ class ClusterState(ClusterCache):
             QuantityError: an amount of GPUs cannot be read.
         """
         is_owned = bool(pod.metadata.annotation(names.USER))
-        found = gpu_request_of(pod, self.cover_of(pod, self.clock.now()) if is_owned else None)
+        now = self.clock.now()
+        booking = self.cover_of(pod, now) if is_owned else None
+        found = self.confined(gpu_request_of(pod, booking), booking, now)
         return found.spread() if self._spreads and not pod.metadata.annotation(names.PLACEMENT) else found
 
     def plan_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:

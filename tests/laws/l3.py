@@ -21,6 +21,8 @@ from tests.laws.departures import departure, is_ordered
 from tests.laws.devices import Floor, advertised_devices, floor_of, held, hold_on, holds, needed, selected
 from tests.laws.groups import user_of
 from tests.laws.places import Places, for_nothing, takes_room
+from tests.laws.share_holds import ShareHold
+from tests.laws.shares import is_sharing
 from tests.laws.state import State
 
 LAW: Final = "L3"
@@ -41,7 +43,7 @@ def unjust_hold(change: Change, state: State, now: datetime) -> Iterator[str]:
         yield f"Devices are kept for {after.key}, which no booking covers."
         return
     case = _Case(after, hold, model, state, now, is_booked=booking is not None)
-    for wrong in (*case.of_devices(), *case.of_victims(), *case.of_places()):
+    for wrong in case.of_shares() if is_sharing(after) else case.of_all():
         yield f"The hold of {after.key} on {hold.node}: {wrong}."
 
 
@@ -109,6 +111,18 @@ class _Case:
         uids = (self.floor.holders.get(uuid, frozenset()) for uuid in self.hold.devices)
         return frozenset(uid for uid in frozenset[str]().union(*uids) if is_live(self.state.pods[uid]))
 
+    def of_all(self) -> Iterator[str]:
+        """Everything that is wrong with it."""
+        yield from self.of_devices()
+        yield from self.of_victims()
+        yield from self.of_places()
+
+    def of_shares(self) -> Iterator[str]:
+        """The same for a pod with shares."""
+        booked = cover(self.state, self.now)
+        mine = (self.pod, self.hold, self.model, self.state, self.floor, self.places, booked)
+        return ShareHold(*mine).faults()
+
     def of_devices(self) -> Iterator[str]:
         """The faults of its devices."""
         devices = set(self.hold.devices)
@@ -160,9 +174,9 @@ class _Case:
             yield "; ".join(
                 f"{node} has {len(mine[node])} devices for which nobody has to go" for node in sorted(mine)
             )
-        here, of = self.hold.node, {uid: self._usable_of(uid) for uid in self.victims}
+        here = self.hold.node
         for uid in sorted(self.victims):
-            others = frozenset[str]().union(*(of[other] for other in self.victims - self._with_mates(uid)))
+            others = self._freed_by(self.victims - self._with_mates(uid))
             found = self._free_for(self.pod, others).get(here, NOTHING)
             is_enough = len(found) >= self.need and self._is_room_without(uid)
             if is_enough and self._could_be_served({here: found}, others):
@@ -239,6 +253,12 @@ class _Case:
     def _for_nothing(self, node: str) -> frozenset[str]:
         return for_nothing(self.pod, node, self.model, self.state, self.floor, self.now)
 
-    def _usable_of(self, uid: str) -> frozenset[str]:
-        mine = self._usable() & held(self.state.pods[uid], self.state)
-        return mine - {u for u, uids in self.floor.kept.items() if uids - {self.pod.metadata.uid}}
+    def _freed_by(self, uids: frozenset[str]) -> frozenset[str]:
+        """Devices that nobody holds any more once these have left: all of their holders, if they share."""
+        return frozenset(
+            uuid
+            for uuid in self._usable()
+            if not self.floor.kept.get(uuid, NOTHING) - {self.pod.metadata.uid}
+            and (holders := self.floor.holders.get(uuid, NOTHING)) & uids
+            and all(uid in uids or not is_live(self.state.pods[uid]) for uid in holders)
+        )

@@ -2,15 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
+from booking.eviction.holder import Holder
 from booking.eviction.holder_cache import HolderCache, ModelHolders
+from booking.eviction.share_floors import ShareFloor
 from booking.eviction.sharers import Freeable, freeable
 from booking.reclaimer.planning.running_gangs import RunningGangs
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection, select_victims
+from cluster.decide.ledger import NodeView
 from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.hold import Hold
+from cluster.objects.share_request import Slot
 
 NO_SHARES: Final = Freeable()
 ANY: Final = DeviceSelector()
@@ -34,6 +38,7 @@ class NodeCandidates:
         self._snapshot = snapshot
         self._inputs = inputs
         self._nodes = holder_cache.at(snapshot)
+        self._floors = holder_cache.floors
         self._on_hold = {node: set(devices) for node, devices in snapshot.on_hold.items()}
         self._reserved: dict[str, set[str]] = {}
         """Node -> devices that pods of this round need not have held for them: they are free."""
@@ -138,6 +143,55 @@ class NodeCandidates:
         """Those of these pods that are on the node."""
         pods = self._snapshot.pods
         return frozenset(uid for uid in uids if uid in pods and pods[uid].spec.node_name == node)
+
+    # --- for pods with shares ------------------------------------------------------------------------
+    def nodes_of(self, model: str) -> list[str]:
+        """Nodes with devices of a model that can be planned with."""
+        return [name for name, node_holders in self._nodes.items() if model in node_holders.by_model]
+
+    def view(self, node: str) -> NodeView | None:
+        """The devices of a node, and what pods have of them."""
+        found = self._nodes.get(node)
+        return found.view if found else None
+
+    def away(self, node: str, *, besides: str = "") -> frozenset[str]:
+        """Devices that are kept for pods, or that pods of this round count on; but not those of one pod."""
+        hold = self._snapshot.holds.get(besides)
+        mine = hold.devices if hold and hold.node == node else ()
+        return frozenset(self._away(node)).difference(mine)
+
+    def floors(self, node: str, model: str) -> tuple[ShareFloor, ...]:
+        """The GPUs of a model on a node that may be shared, and the pods that have any of them."""
+        node_holders = self._nodes.get(node)
+        return self._floors.of(node_holders.view, node_holders.by_model, model) if node_holders else ()
+
+    def least_share_losses(self, model: str, slot: Slot) -> dict[str, int]:
+        """Node -> lower bound of what a share of this size destroys there; only nodes where it may fit."""
+        found: dict[str, int] = {}
+        bounds = self._floors.bounds(model, slot)
+        for node, node_holders in self._nodes.items():
+            if model in node_holders.by_model:
+                least = bounds.of(node_holders.view, node_holders.by_model)
+                if least and node in self._versions:
+                    found[node] = 0
+                elif least:
+                    found[node] = min(
+                        part and part * self._costs.at_least((latest,)) // 1000 for part, latest in least
+                    )
+        return found
+
+    def fate(self, holder: Holder) -> Literal["leaves", "outgoing", "evictable", "stays"]:
+        """What becomes of a holder."""
+        if holder.leaves:
+            return "leaves"
+        if holder.uid in self._outgoing_pods:
+            return "outgoing"
+        may_go = holder.evictable and holder.uid not in self._inputs.excluded
+        return "evictable" if may_go else "stays"
+
+    def victim(self, holder: Holder, uuid: str) -> Victim:
+        """A holder that may be evicted, as a victim on one device."""
+        return self._costs.victim(holder, (uuid,))
 
     # --- assigning -----------------------------------------------------------------------------------
     def add_hold(self, hold: Hold) -> frozenset[str]:
