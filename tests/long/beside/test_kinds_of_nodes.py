@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from cluster import names
+from cluster.objects.given_devices import given_devices
 from cluster.objects.inventory import inventory_of
 from cluster.process.clock import SystemClock
 from devcluster import probe
@@ -89,6 +90,11 @@ def test_pods_get_gpus_on_every_kind_of_node_and_no_two_have_one(bed: Bed) -> No
     bed.ground.await_phase(pods)
     assert len(frozenset().union(*map(bed.seen, pods))) == everything
     assert {bed.ground.pod(name).spec.node_name for name in pods} == {OURS, OBSERVED, COUNTED}
+    for name in pods:  # the kubelets are of the newest version, which tells it
+        bed.ground.await_that(
+            f"the status of {name} tells its GPU",
+            lambda name=name: given_devices(bed.ground.pod(name)).keys() == bed.seen(name) or None,
+        )
     late = bed.ground.simple("late")
     assert bed.ground.await_waiting(late)
     bed.ground.delete(pods[0])

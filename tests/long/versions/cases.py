@@ -1,6 +1,7 @@
 """What is played on every version: laws on kubelets, refused pods, and pods that see no GPU."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 
 from cluster import names
@@ -36,10 +37,12 @@ __all__ = [
 ]
 
 
-def on(name: str, *, kubernetes: str = "", emulates: str = "") -> Design:
+def on(
+    name: str, *, kubernetes: str = "", emulates: str = "", kubelets: Mapping[str, str] | None = None
+) -> Design:
     """The usual testbed, on another version."""
     usual = {key: getattr(DESIGN, key) for key in ("server", "controller", "resources")}
-    return Design(name=name, kubernetes=kubernetes, emulates=emulates, **usual)
+    return Design(name=name, kubernetes=kubernetes, emulates=emulates, kubelets=kubelets or {}, **usual)
 
 
 def ambiguous(parts: Parts) -> float:
