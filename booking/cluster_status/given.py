@@ -1,4 +1,4 @@
-"""Which GPU the kubelet has given to a pod where it chooses: by the node's agent, or by the pod's status. Pure."""
+"""Which GPU a pod has where the kubelet chooses: by the node's agent, else by the pod's status. Pure."""
 
 from collections.abc import Sequence
 

@@ -11,7 +11,11 @@ def told(*statuses: tuple[str, str, str], init: tuple[tuple[str, str, str], ...]
 
     def listed(each: tuple[tuple[str, str, str], ...]) -> list[object]:
         return [
-            {"allocatedResourcesStatus": [{"name": name, "resources": [{"resourceID": id_, "health": health}]}]}
+            {
+                "allocatedResourcesStatus": [
+                    {"name": name, "resources": [{"resourceID": id_, "health": health}]}
+                ]
+            }
             for name, id_, health in each
         ]
 

@@ -33,7 +33,15 @@ class Beside(Parts):
 
     def begin(self) -> None:
         """Deploy everything."""
-        self.deploy(server=self._counts | POLICY, controller=self._counts | CONTROLLER)
+        self.deploy(server=POLICY, controller=CONTROLLER)
+
+    def start_server(self, settings: Mapping[str, str] | None = None) -> Daemon:
+        """Start the booking server."""
+        return super().start_server({**self._counts, **(settings or {})})
+
+    def start_controller(self, settings: Mapping[str, str] | None = None, **how: Any) -> Daemon:
+        """Start a controller."""
+        return super().start_controller({**self._counts, **(settings or {})}, **how)
 
     def start_agent(self, node: str, **how: Any) -> Daemon:
         """Start a node agent, if the node has one."""
@@ -55,14 +63,21 @@ class Beside(Parts):
         return {**super()._values(), "nodeAgent": where}
 
 
-def start_standin(cluster: Cluster, node: str, *, replicas: int = 1, name: str = "stock-plugin") -> Daemon:
+def start_standin(
+    cluster: Cluster,
+    node: str,
+    *,
+    replicas: int = 1,
+    name: str = "stock-plugin",
+    resources: Iterable[str] = (names.GPU_RESOURCE,),
+) -> Daemon:
     """The stand-in for NVIDIA's plugin, beginning to run on a node with all of its GPUs."""
     gpus = FakeNvml(cluster.gpu_folder(node))
     devices = {uuid: str(gpus.folder / "dev" / f"nvidia{index}") for index, uuid in enumerate(gpus.uuids())}
     config: Mapping[str, object] = {
         "folder": FOLDER,
         "unhealthy": str(unhealthy_file(cluster, node)),
-        "resources": {names.GPU_RESOURCE: {"devices": devices, "replicas": replicas}},
+        "resources": {resource: {"devices": devices, "replicas": replicas} for resource in resources},
     }
     path = cluster.state / f"{name}-{node}.json"
     path.write_text(json.dumps(config), encoding="utf-8")

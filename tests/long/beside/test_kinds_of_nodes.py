@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -41,6 +42,10 @@ class Bed:
             return sum(device.is_healthy for device in inventory_of(self.ground.node(node))) == count
 
         self.ground.await_that(f"{node} has {count} healthy GPUs", healthy)
+
+    def tells(self, name: str) -> bool:
+        """Whether the pod's status names the GPUs that its container sees."""
+        return given_devices(self.ground.pod(name)).keys() == self.seen(name)
 
     def seen(self, name: str) -> frozenset[str]:
         sight = probe.read_sight(self.cluster.kubectl, namespace=self.ground.namespace, name=name)
@@ -93,7 +98,7 @@ def test_pods_get_gpus_on_every_kind_of_node_and_no_two_have_one(bed: Bed) -> No
     for name in pods:  # the kubelets are of the newest version, which tells it
         bed.ground.await_that(
             f"the status of {name} tells its GPU",
-            lambda name=name: given_devices(bed.ground.pod(name)).keys() == bed.seen(name) or None,
+            partial(bed.tells, name),
         )
     late = bed.ground.simple("late")
     assert bed.ground.await_waiting(late)
