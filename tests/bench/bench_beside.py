@@ -100,7 +100,8 @@ def _await_gpus(cluster: Cluster, node: str) -> None:
 
     def offered() -> bool:
         words = ("get", "node", node, "--output=jsonpath={.status.allocatable}")
-        return wanted.items() <= json.loads(cluster.kubectl(*words)).items()
+        offers: dict[str, str] = json.loads(cluster.kubectl(*words))
+        return wanted.items() <= offers.items()
 
     if not poll(offered, seconds=PATIENCE, every=0.5):
         raise RuntimeError(f"{node} does not offer its GPUs within {PATIENCE:.0f} s.")
