@@ -70,14 +70,27 @@ def start_standin(
     replicas: int = 1,
     name: str = "stock-plugin",
     resources: Iterable[str] = (names.GPU_RESOURCE,),
+    parts: Mapping[str, Iterable[str]] | None = None,
 ) -> Daemon:
-    """The stand-in for NVIDIA's plugin, beginning to run on a node with all of its GPUs."""
+    """The stand-in for NVIDIA's plugin, beginning to run on a node.
+
+    Args:
+        cluster: of the node.
+        node: its name.
+        replicas: turns on each GPU.
+        name: of the daemon.
+        resources: under which it has all GPUs of the node.
+        parts: MIG resource -> ids of its devices, all of the first GPU.
+    """
     gpus = FakeNvml(cluster.gpu_folder(node))
     devices = {uuid: str(gpus.folder / "dev" / f"nvidia{index}") for index, uuid in enumerate(gpus.uuids())}
+    offers = {resource: {"devices": devices, "replicas": replicas} for resource in resources}
+    first = next(iter(devices.values()))
+    offers |= {resource: {"devices": dict.fromkeys(ids, first)} for resource, ids in (parts or {}).items()}
     config: Mapping[str, object] = {
         "folder": FOLDER,
         "unhealthy": str(unhealthy_file(cluster, node)),
-        "resources": {resource: {"devices": devices, "replicas": replicas} for resource in resources},
+        "resources": offers,
     }
     path = cluster.state / f"{name}-{node}.json"
     path.write_text(json.dumps(config), encoding="utf-8")
