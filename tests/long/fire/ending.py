@@ -109,12 +109,7 @@ def _device(
     ground: Playground, whole: WholePod, chosen: frozenset[str], origins: Origins, *, see_inside: bool
 ) -> str | None:
     """Whose device it has, if everybody says the same; else what they say."""
-    recorded = {
-        health.get("resourceID")
-        for status in _statuses(whole)
-        for resource in status.get("allocatedResourcesStatus") or ()
-        for health in resource.get("resources") or ()
-    }
+    recorded = frozenset[str]().union(*ground.laws.recorded(whole.metadata.uid).values())
     by_source = {"the Binding": chosen, "the kubelet": recorded}
     if see_inside:
         by_source["the container"] = _seen(ground, whole.metadata.name)
