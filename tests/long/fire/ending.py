@@ -4,7 +4,8 @@ Nothing random is in it. Uids and devices differ from run to run, so a device is
 had it.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,7 +111,7 @@ def _device(
 ) -> str | None:
     """Whose device it has, if everybody says the same; else what they say."""
     recorded = frozenset[str]().union(*ground.laws.recorded(whole.metadata.uid).values())
-    by_source: dict[str, Set[str]] = {"the Binding": chosen, "the kubelet": recorded}
+    by_source: dict[str, AbstractSet[str]] = {"the Binding": chosen, "the kubelet": recorded}
     if see_inside:
         by_source["the container"] = _seen(ground, whole.metadata.name)
     if len({frozenset(devices) for devices in by_source.values()}) > 1:
