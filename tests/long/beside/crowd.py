@@ -53,7 +53,7 @@ class Crowd:
             self._until_done(stop, self._book)
             self._until_done(stop, partial(self._create, self._alice, name))
             self._until_done(stop, partial(self._is_over, name))
-            self._until_done(stop, self._leave)
+            self._until_done(stop, self.leave)
             if stop.is_set():
                 return
             self.served.append(name)
@@ -67,6 +67,13 @@ class Crowd:
     def failed(self) -> list[Pod]:
         """Pods that have failed."""
         return [pod for pod in self._ground.pods() if pod.status.phase == "Failed"]
+
+    def leave(self) -> bool:
+        """Give back what alice has booked, also where the answer was lost."""
+        for booking in self._alice.rest.ask("GET", "/bookings").body["bookings"]:
+            if booking["state"] == "active":
+                self._alice.release(booking["id"])
+        return True
 
     def _until_done(self, stop: threading.Event, deed: Callable[[], bool]) -> None:
         done = False
@@ -82,12 +89,8 @@ class Crowd:
         return True
 
     def _book(self) -> bool:
-        self._alice.leave()
+        self.leave()
         self._alice.book()
-        return True
-
-    def _leave(self) -> bool:
-        self._alice.leave()
         return True
 
     def _is_over(self, name: str) -> bool:

@@ -136,6 +136,8 @@ def _many_pods(bed: Bed, ground: Playground) -> None:
     sys.stdout.write(f"{PODS} pods, {len(crowd.served)} booked ones; killed: {', '.join(killed)}; {told}\n")
     assert set(bed.targets()) <= set(killed)
     assert crowd.served
+    bed.parts.await_ready()
+    crowd.leave()
 
 
 def _same_after_a_restart(bed: Bed, ground: Playground) -> None:
