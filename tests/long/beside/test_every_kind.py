@@ -87,14 +87,18 @@ def bed() -> Iterator[Bed]:
         for node in (OBSERVED, COUNTED):
             start_standin(cluster, node)
         with LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster), leeway=LEEWAY) as laws:
-            try:
-                yield Bed(cluster, Beside(cluster, whose="ours", without={COUNTED}), laws)
-            except BaseException:
-                cluster.keep_logs()
-                raise
+            yield Bed(cluster, Beside(cluster, whose="ours", without={COUNTED}), laws)
 
 
 def test_the_story_and_then_many_pods_whatever_is_killed(bed: Bed) -> None:
+    try:
+        _play(bed)
+    except BaseException:
+        sys.stdout.write(f"All logs are kept in {bed.cluster.keep_logs()}\n")
+        raise
+
+
+def _play(bed: Bed) -> None:
     written = io.StringIO()
     play(bed.cluster, Reporter(written), parts=bed.parts, patience=PATIENCE)
     bed.laws.finish()

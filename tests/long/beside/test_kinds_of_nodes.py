@@ -53,7 +53,7 @@ class Bed:
             self.plugins[node].restart()
             self.ground.await_gpus(node, GPUS)
 
-    def alice(self) -> Rest:
+    def as_alice(self) -> Rest:
         """Her access to the booking server."""
         return Rest(self.parts.booking_url, self.parts.people.token("alice", names.AUDIENCE))
 
@@ -201,8 +201,8 @@ def test_turns_on_gpus_are_counted_and_nobody_can_book_one(bed: Bed, node: str) 
         assert len(frozenset().union(*map(bed.seen, pods))) == GPUS
         named = bed.ground.simple("named", node=node, model=A100)
         assert bed.ground.await_waiting(named)
-        assert bed.alice().book(model=shared, count=1, duration="P1D").is_refusal
-        (now,) = (one for one in bed.alice().ask("GET", "/now").body["nodes"] if one["node"] == node)
+        assert bed.as_alice().book(model=shared, count=1, duration="P1D").is_refusal
+        (now,) = (one for one in bed.as_alice().ask("GET", "/now").body["nodes"] if one["node"] == node)
         assert "cannot be booked" in now["why"]
         bed.ground.clear()
     if node == COUNTED:
