@@ -18,9 +18,9 @@ def given_as(device: Device, view: NodeView, used: Used, holders: Sequence[Pod])
     if real := used.real(device.uuid):
         return f"The kubelet has given its pod {real}."
     for pod in holders:
-        told = given_devices(pod)
-        if real := as_numbered(_held(pod, view), told).get(device.uuid):
-            health = "" if told[real] else ", which it says is unhealthy"
+        reported = given_devices(pod)
+        if real := as_numbered(_held(pod, view), reported).get(device.uuid):
+            health = "" if reported[real] else ", which it says is unhealthy"
             return f"The kubelet has given its pod {real}{health}."
     return None
 

@@ -136,8 +136,9 @@ def _many_pods(bed: Bed, ground: Playground) -> None:
             every=1.0,
             seconds=10 * PATIENCE + 10 * PODS,
         )
-    told = [f"{pod.metadata.name}: {describe(pod)}" for pod in crowd.failed()]
-    sys.stdout.write(f"{PODS} pods, {len(crowd.served)} booked ones; killed: {', '.join(killed)}; {told}\n")
+    failed = [f"{pod.metadata.name}: {describe(pod)}" for pod in crowd.failed()]
+    sys.stdout.write(f"{PODS} pods, {len(crowd.served)} booked ones; killed: {', '.join(killed)}\n")
+    sys.stdout.write(f"failed: {failed}\n")
     assert set(bed.targets()) <= set(killed)
     assert crowd.served
     bed.parts.await_ready()

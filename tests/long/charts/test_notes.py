@@ -182,7 +182,7 @@ def test_the_address_and_the_way_to_sign_in_are_those_of_the_values(
 
 
 @pytest.mark.parametrize(("tag", "is_said"), [("stable", True), ("v1.30.0", False), ("", False)])
-def test_a_scheduler_whose_tag_names_no_version_is_told(
+def test_a_scheduler_whose_tag_names_no_version_is_reported(
     populated: Cluster, package: Path, tag: str, *, is_said: bool
 ) -> None:
     values = {**VALUES, "scheduler": {"image": {"tag": tag}}}
