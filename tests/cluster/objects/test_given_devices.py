@@ -24,7 +24,7 @@ def reported(*statuses: tuple[str, str, str], init: tuple[tuple[str, str, str], 
     return msgspec.convert({"metadata": {}, "status": status}, Pod)
 
 
-def test_the_gpus_of_all_containers_are_told_with_their_health() -> None:
+def test_the_gpus_of_all_containers_are_reported_with_their_health() -> None:
     sidecar = (names.GPU_RESOURCE, "GPU-b", "Unknown")
     pod = reported(
         (names.GPU_RESOURCE, "GPU-a", "Healthy"), (names.GPU_RESOURCE, "GPU-c", "Unhealthy"), init=(sidecar,)
@@ -32,7 +32,7 @@ def test_the_gpus_of_all_containers_are_told_with_their_health() -> None:
     assert given_devices(pod) == {"GPU-a": True, "GPU-b": True, "GPU-c": False}
 
 
-def test_a_turn_on_a_gpu_is_told_as_its_gpu_whatever_it_is_called() -> None:
+def test_a_turn_on_a_gpu_is_reported_as_its_gpu_whatever_it_is_called() -> None:
     turns = ((names.GPU_RESOURCE, "GPU-a::3", "Healthy"), (names.SHARED_RESOURCE, "GPU-b::0", "Healthy"))
     assert given_devices(reported(*turns, (f"{names.MIG_RESOURCE_PREFIX}1g.10gb", "MIG-c", "Healthy"))) == {
         "GPU-a": True,
