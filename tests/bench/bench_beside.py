@@ -61,12 +61,15 @@ _TIMES: Final = {
     for percent in PERCENTS
     for mode, what in _MODES.items()
 }
-_MEMORY: Final = Kind(
-    "beside-existing-memory",
-    "agent beside another plugin: resident memory a minute after its start, 8 GPUs",
-    "MiB",
-    "Python that has loaded grpc, protobuf and pynvml",
-)
+_MEMORY: Final = {
+    mode: Kind(
+        f"beside-{mode}-memory",
+        f"agent, {_MODES[mode]}: resident memory a minute after its start, 8 GPUs",
+        "MiB",
+        "Python that has loaded grpc, protobuf and pynvml",
+    )
+    for mode in ("ours", "existing")
+}
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
@@ -89,9 +92,12 @@ def measure(_lab: Lab) -> Iterator[Row]:
             for mode, node in NODES.items():
                 _await_gpus(cluster, node)
                 yield from _running(ground, mode, node)
-        with bench_agent_memory.another_agent(parts, cluster.state, NODES["existing"]) as pid:
-            SystemClock().wait(threading.Event(), bench_agent_memory.MINUTE)
-            yield _MEMORY.row(bench_agent_memory.resident(pid), bench_agent_memory.floor())
+        for mode, kind in _MEMORY.items():
+            folder = cluster.state / mode
+            folder.mkdir()
+            with bench_agent_memory.another_agent(parts, folder, NODES[mode]) as pid:
+                SystemClock().wait(threading.Event(), bench_agent_memory.MINUTE)
+                yield kind.row(bench_agent_memory.resident(pid), bench_agent_memory.floor())
 
 
 def _await_gpus(cluster: Cluster, node: str) -> None:
@@ -129,5 +135,5 @@ def _body(name: str, node: str, resource: str) -> dict[str, Any]:
 
 
 MEASURE: Final = Measure(
-    "beside", (*_TIMES.values(), _MEMORY), measure, on_cluster=True, prepare=agent_image.libraries
+    "beside", (*_TIMES.values(), *_MEMORY.values()), measure, on_cluster=True, prepare=agent_image.libraries
 )
