@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from booking.cluster_status.given import given_as
 from booking.cluster_status.holder_classes import Classes, HolderClass
 from booking.cluster_status.snapshot import StatusSnapshot
 from booking.cluster_status.standings import ModelNow, Standing, Standings, models_now, standings_of
@@ -199,10 +200,6 @@ def _less(view: NodeView, *, is_counted: bool) -> str | None:
     return " ".join(found)
 
 
-def _given(real: str | None) -> str | None:
-    return None if real is None else f"The kubelet has given its pod {real}."
-
-
 def _device(
     device: Device,
     view: NodeView,
@@ -222,7 +219,7 @@ def _device(
         model=device.model,
         state=state,
         standing=seen.standings.get((view.name, device.uuid)),
-        why=reason or _given(used.real(device.uuid) if holders else None),
+        why=reason or given_as(device, view, used, holders),
         pods=tuple(
             _holder(pod, device, view, seen, memory=used.memory(device.uuid, pod.metadata.uid))
             for pod in shown

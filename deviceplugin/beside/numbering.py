@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from cluster import names
+from cluster.objects.given_devices import as_numbered
 from cluster.objects.inventory import Device, mig_model, numbered_uuid, resource_of
 from cluster.objects.numbered import with_amount
 from cluster.objects.slots import is_slot, physical
@@ -204,7 +205,7 @@ def really_has(
     numbers = [device.uuid for device in shown]
     found: dict[str, str] = {}
     for uid, theirs in assigned.items():
-        found.update(zip(sorted(theirs), sorted(set(map(physical, has.get(uid, ())))), strict=False))
+        found.update(as_numbered(theirs, set(map(physical, has.get(uid, ())))))
     left = [uuid for uuid in real if uuid not in found.values()]
     found.update(zip((one for one in numbers if one not in found), left, strict=False))
     return {number: found[number] for number in numbers if number in found}

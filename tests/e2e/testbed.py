@@ -50,6 +50,7 @@ class Design:
         controller: the same of the controller.
         kubernetes: minor version of all of Kubernetes; the newest by default.
         emulates: minor version that the newest is to pass for.
+        kubelets: node -> minor version of its kubelet, where that is not the cluster's.
         kubelet: fields of every kubelet's configuration that differ from the usual ones.
         resources: whose devices no two pods may have.
         alongside: what runs as long as the parts do.
@@ -61,6 +62,7 @@ class Design:
     controller: Mapping[str, str] = field(default_factory=dict)
     kubernetes: str = ""
     emulates: str = ""
+    kubelets: Mapping[str, str] = field(default_factory=dict)
     kubelet: Mapping[str, str] = field(default_factory=dict)
     resources: tuple[str, ...] = (names.GPU_RESOURCE,)
     alongside: Callable[[Cluster, Parts], AbstractContextManager[object]] = lambda _cluster, _parts: (
@@ -72,7 +74,10 @@ class _Started:
     """One cluster of a testbed."""
 
     def __init__(self, design: Design, stack: ExitStack) -> None:
-        nodes = tuple(NodeSpec(name=name, gpus=default_gpus(index)) for index, name in enumerate(NODES))
+        nodes = tuple(
+            NodeSpec(name=name, gpus=default_gpus(index), kubernetes=design.kubelets.get(name, ""))
+            for index, name in enumerate(NODES)
+        )
         spec = ClusterSpec(
             name=own(design.name),
             nodes=nodes,

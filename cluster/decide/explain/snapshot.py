@@ -55,6 +55,8 @@ class ExplanationSnapshot:
     """Which nodes can take a pod that is never evicted; None: all can."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    given: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
+    """Pod uid -> the GPUs that it really has, where the kubelet chooses and an agent tells it."""
     home: str = names.NAMESPACE
     """The product's own namespace."""
 
