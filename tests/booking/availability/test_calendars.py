@@ -184,7 +184,7 @@ def test_a_transaction_with_an_older_state_reads_its_own_and_the_newest_calendar
     assert calendars.of(A100, ledger, day(0)) is newest
 
 
-def test_lanes_are_followed_through_changes_as_if_they_were_read_anew() -> None:
+def test_lanes_after_changes_are_those_of_a_rebuilt_calendar() -> None:
     def share(key: str, start: int, end: int, *lanes: int, node: str = "n0", **more: Any) -> Record:
         plan = (Place(node, len(lanes), lanes),)
         return a_record(day(start), day(end), id=key, count=len(lanes), memory=1, plan=plan, **more)

@@ -88,7 +88,7 @@ def test_the_earliest_share_is_found_and_booked(shared: Served) -> None:
     assert (booked["memory"], booked["start"]) == (20_000, first["start"])
 
 
-def test_the_owner_of_a_share_that_cannot_be_kept_is_told_what_would_be_accepted(shared: Served) -> None:
+def test_a_share_at_risk_is_shown_with_what_would_be_accepted_instead(shared: Served) -> None:
     address = f"{BOOKINGS}/{shared.booked(memory=60_000, start='2026-03-05T09:00:00Z')}"
     shared.capacity = Capacity(
         {A100: {"node-a": 2}, A6000: {"node-b": 1}}, memories={A100: 50_000, A6000: 70_000}
