@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry
 
-from booking.cluster_status import ClusterStatus
+from booking.cluster_status import ClusterStatus, ShareHistory
 from booking.durations import read
 from booking.errors import ClusterError, StoreError
 from booking.eviction.victims import LEAST_LOST_WORK
@@ -110,6 +110,7 @@ def build(settings: ServerSettings, clock: Clock, registry: CollectorRegistry | 
     for name, body in backends.following.threads.items():
         process.thread(name, body)
     process.thread("plan controller", backends.plan_controller.run)
+    process.thread("shares", backends.shares.run)
     process.thread("mirror", backends.mirror.run)
     if isinstance(backends.policy, PolicyFile):
         process.thread("policy file", backends.policy.run)
@@ -153,6 +154,7 @@ class Backends:
     plan_controller: PlanController
     terms: EvictionSettings
     wrong_clock: Check
+    shares: ShareHistory
 
 
 def _backends(
@@ -194,6 +196,13 @@ def _backends(
         ),
         terms=terms,
         wrong_clock=clock_skew_reason(kube.skew),
+        shares=ShareHistory(
+            cache,
+            clock,
+            terms,
+            unready_reason=following.unready_reason,
+            fair_shares=lambda: policy.current().fair_shares,
+        ),
     )
 
 
@@ -282,6 +291,7 @@ def _parts(backends: Backends, service: BookingService, roles: Roles) -> Parts:
         bookable=service.bookable,
         victims=LEAST_LOST_WORK,
         fair_shares=lambda: policy.current().fair_shares,
+        history=backends.shares,
     )
     _measure_gpus(backends.registry, live)
     return Parts(

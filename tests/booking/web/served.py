@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from werkzeug.test import TestResponse
 
 from booking.capacity import Capacity
-from booking.cluster_status import ClusterStatus
+from booking.cluster_status import ClusterStatus, ShareHistory
 from booking.errors import UnknownGpuError, UnknownPodError
 from booking.eviction_settings import EvictionSettings
 from booking.policy.fair_shares import FairShares
@@ -185,6 +185,13 @@ class Served:
         )
         self.zone: tzinfo = UTC
         self.cache, self.kube = ClusterCache(self.clock), FakeKube(self.clock)
+        self.shares = ShareHistory(
+            self.cache,
+            self.clock,
+            self.terms,
+            unready_reason=lambda: self.unknown_capacity,
+            fair_shares=lambda: FairShares(mode="order"),
+        )
         self.live = ClusterStatus(
             self.cache,
             self.kube,
@@ -195,6 +202,7 @@ class Served:
             resources=lambda: self.capacity.resources,
             bookable=service.bookable,
             fair_shares=lambda: FairShares(mode="order"),
+            history=self.shares,
         )
         self.parts = Parts(
             bookings=service,
