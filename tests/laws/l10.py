@@ -21,7 +21,7 @@ from cluster import names
 from cluster.decide.protection import never_evicted_reason
 from cluster.objects.device_selector import device_selector_of
 from cluster.objects.hold import Hold
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, resource_of
 from cluster.objects.pods import Pod, is_live, is_terminating
 from cluster.objects.scheduling_gates import is_queued, other_gates
 from tests.laws.changes import Change
@@ -120,8 +120,7 @@ def _of_model(model: str, state: State, node: str) -> list[Device]:
 
 
 def _takes(pod: Pod, device: Device) -> bool:
-    resource = device.resource or next(iter(needed(pod)))
-    return resource in needed(pod) and device_selector_of(pod).takes(device)
+    return resource_of(device) in needed(pod) and device_selector_of(pod).takes(device)
 
 
 def _could_have(pod: Pod, model: str, state: State) -> bool:
