@@ -1,4 +1,4 @@
-"""What Helm makes for fair shares: the right to their record, and what an administrator reads before an upgrade."""
+"""What Helm makes for fair shares: the right to their record, and the policy."""
 
 from collections.abc import Mapping
 from typing import Any
