@@ -243,8 +243,18 @@ def reclaim(base: Base) -> Reclaimer:
     _tell_hubs(base, elector.leads)
     leads = "1 where this replica reclaims."
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
+    _measure_shares(base.registry, reclaimer)
+    base.process.thread("elector", elector.run)
+    base.process.thread("reclaimer", reclaimer.run)
+    base.process.thread("counted nodes", count.run)
+    base.process.thread("events", events.run)
+    return reclaimer
+
+
+def _measure_shares(registry: CollectorRegistry, reclaimer: Reclaimer) -> None:
+    """The gauges of fair shares."""
     measured_each(
-        base.registry,
+        registry,
         "reclaimer_starved_users",
         "Users who wait for a GPU without a booking and have less than a fair share, by model, where this"
         " replica leads.",
@@ -252,17 +262,12 @@ def reclaim(base: Base) -> Reclaimer:
         label="model",
     )
     measured_each(
-        base.registry,
+        registry,
         "reclaimer_share_deficit_gpus",
         "GPUs that these users have less than they deserve, by model.",
         reclaimer.lacking,
         label="model",
     )
-    base.process.thread("elector", elector.run)
-    base.process.thread("reclaimer", reclaimer.run)
-    base.process.thread("counted nodes", count.run)
-    base.process.thread("events", events.run)
-    return reclaimer
 
 
 def _tell_hubs(base: Base, leads: Callable[[], bool]) -> None:

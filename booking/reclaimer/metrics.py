@@ -44,13 +44,8 @@ class ReclaimerMetrics:
             "Evictions in spite of a disruption budget that had kept a booked pod waiting for too long.",
             **common,
         )
-        self.turns = Counter(
-            "reclaimer_turns_total",
-            "Pods without a booking that got their turn, by kind: free (devices that nobody had), taken"
-            " (devices of users who held more than a fair share).",
-            ("kind",),
-            **common,
-        )
+        turns = "Turns of pods without a booking, by kind: free, taken (from who had more than a share)."
+        self.turns = Counter("reclaimer_turns_total", turns, ("kind",), **common)
         self.ungated_pods = Counter(
             "reclaimer_ungated_pods_total",
             "Pods whose scheduling gate was removed.",

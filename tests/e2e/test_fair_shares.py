@@ -36,7 +36,7 @@ def reclaiming(playground: Playground, parts: Parts, tmp_path: Path) -> Iterator
     parts.await_ready()
 
 
-@pytest.mark.budget(40)
+@pytest.mark.budget(35)
 @pytest.mark.usefixtures("reclaiming")
 def test_l10_alice_gets_a_gpu_of_bobs_and_his_job_goes_on_from_its_checkpoint(
     alice: Person, bob: Person, playground: Playground, tmp_path: Path

@@ -206,7 +206,7 @@ def test_many_accounts_of_one_group_have_one_share(world: World, policy: Policy)
     assert running(world, "alice") == 2
 
 
-def test_a_wish_that_no_node_can_grant_earns_nothing(world: World, policy: Policy) -> None:
+def test_a_request_that_no_node_can_meet_earns_nothing(world: World, policy: Policy) -> None:
     policy.write(**AT_ONCE)
     were = fill(world)
     for number in range(3):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import UTC, datetime, tzinfo
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -185,13 +186,6 @@ class Served:
         )
         self.zone: tzinfo = UTC
         self.cache, self.kube = ClusterCache(self.clock), FakeKube(self.clock)
-        self.shares = ShareHistory(
-            self.cache,
-            self.clock,
-            self.terms,
-            unready_reason=lambda: self.unknown_capacity,
-            fair_shares=lambda: FairShares(mode="order"),
-        )
         self.live = ClusterStatus(
             self.cache,
             self.kube,
@@ -201,7 +195,6 @@ class Served:
             unready_reason=lambda: self.unknown_capacity,
             resources=lambda: self.capacity.resources,
             bookable=service.bookable,
-            fair_shares=lambda: FairShares(mode="order"),
             history=self.shares,
         )
         self.parts = Parts(
@@ -227,6 +220,17 @@ class Served:
         often = RateLimits(self.clock, per_second=1, burst=BURST)
         self.guard = RequestGuard(self.signing_in, often, self.strangers())
         self.client = self.client_of(self.parts)
+
+    @cached_property
+    def shares(self) -> ShareHistory:
+        """Who has held how many GPUs."""
+        return ShareHistory(
+            self.cache,
+            self.clock,
+            self.terms,
+            unready_reason=lambda: self.unknown_capacity,
+            fair_shares=FairShares,
+        )
 
     def ruling(self) -> BookingPolicy:
         """The policy that is in force."""
