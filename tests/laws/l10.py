@@ -1,7 +1,8 @@
 """L10: fair shares move nothing by their own hand.
 
 Judged when devices are kept for a turn, by shares that are computed here a second time, where everybody
-weighs the same (a test whose policy has groups, quotas or weights says so to the watcher). A take within
+weighs the same (a test whose policy has groups, quotas or weights says so to the watcher). Turns beyond a
+share, and gangs, have tests of their own. A take within
 shares lowers the sum of deficits by exactly what it gives. What is free goes to nobody who holds more than
 another for whose pod it would do: so nobody starves while others get more. No owner's pods are taken more
 than three times a day, and nothing is taken back while nobody else has come, gone or changed. In a quiet
@@ -9,6 +10,7 @@ cluster no free device is refused to a pod that waits in line. That no booked po
 and L3.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +39,23 @@ MOST_A_DAY: Final = 3
 DAY: Final = timedelta(hours=24)
 GIVEN_FOR: Final = timedelta(seconds=15)
 """Seconds after the controller's last sign of life within which turns are given."""
+
+
+GANG_SIZE: Final = f"{names.DOMAIN}/gang-size"
+
+
+def is_of_a_gang(pod: Pod) -> bool:
+    """Whether a pod starts and leaves together with others: those are not judged one by one."""
+    return pod.metadata.annotation(GANG_SIZE) is not None
+
+
+def is_owed(pod: Pod) -> bool:
+    """Whether devices are kept for a pod that is above its owner's share, for a turn that was waited for."""
+    try:
+        found = json.loads(pod.metadata.annotation(names.HOLD) or "{}")
+    except ValueError:
+        return False
+    return isinstance(found, dict) and bool(found.get("turn"))
 
 
 def tenant_of(pod: Pod) -> str:
@@ -136,6 +155,8 @@ def unfair_turn(change: Change, state: State, now: datetime) -> Iterator[str]:
     hold = hold_on(after) if after else None
     if after is None or hold is None or hold.need != "share" or (before is not None and hold_on(before)):
         return
+    if is_owed(after) or any(map(is_of_a_gang, state.pods.values())):
+        return
     known = state.nodes.get(hold.node)
     devices = advertised_devices(known) if known else ()
     model = next((device.model for device in devices if device.uuid in hold.devices), None)
@@ -233,10 +254,14 @@ class Takings:
     def _take(self, victim: Pod, taker: Pod, at: datetime) -> Iterator[str]:
         owner = owner_of(victim)
         self._ours.add(owner)
+        if is_of_a_gang(victim):
+            return
         recent = [then for then in self._taken.get(owner, ()) if at - then < DAY]
         self._taken[owner] = [*recent, at]
         if len(recent) >= MOST_A_DAY:
             yield f"{victim.key} is taken for a share, and {len(recent)} times before within a day."
+        if is_owed(taker):
+            return
         pair = tenant_of(taker), tenant_of(victim)
         if pair[::-1] in self._given:
             yield (
@@ -270,7 +295,8 @@ def refused_though_free(state: State, now: datetime) -> Iterator[str]:
         return
     floor = floor_of(state)
     places = Places(state, floor, now)
-    for pod in filter(is_queued, waiting(state, cover(state, now))):
+    queued = (pod for pod in waiting(state, cover(state, now)) if is_queued(pod) and not is_of_a_gang(pod))
+    for pod in queued:
         for name in state.nodes:
             by_model: Counter[str] = Counter()
             for device in filter(
