@@ -162,10 +162,17 @@ class LawWatcher:
             self._break([*self._doubly_had(now), *((l4.LAW, wrong) for wrong in late)])
 
     def unfinished(self) -> list[str]:
-        """Sentences about pods that are not back yet and about leftovers."""
+        """Sentences about pods that are not back yet, leftovers, and pods that wait though there is room."""
         with self._lock:
-            doubtful = [f"{key[0]} seems to be in use twice." for key in self._doubles]
-            return [*self._comebacks.missing_keys(self.state), *l4.left_over(self.state), *doubtful]
+            return [wrong for _, wrong in self._unfinished()]
+
+    def _unfinished(self) -> Iterator[tuple[str, str]]:
+        yield from ((l4.LAW, wrong) for wrong in self._comebacks.missing_keys(self.state))
+        yield from ((l4.LAW, wrong) for wrong in l4.left_over(self.state))
+        yield from ((l4.LAW, f"{key[0]} seems to be in use twice.") for key in self._doubles)
+        if self.all_weigh_the_same:
+            refused = l10.refused_though_free(self.state, self._clock.now())
+            yield from ((l10.LAW, wrong) for wrong in refused)
 
     def finish(self) -> None:
         """The end of a test, in a cluster that is quiet: check, and nothing may be left over or missing.
@@ -175,10 +182,7 @@ class LawWatcher:
         """
         with self._lock:
             self.check()
-            self._break([(l4.LAW, wrong) for wrong in self.unfinished()])
-            if self.all_weigh_the_same:
-                refused = l10.refused_though_free(self.state, self._clock.now())
-                self._break([(l10.LAW, wrong) for wrong in refused])
+            self._break(list(self._unfinished()))
 
     def begin(self, what: str) -> None:
         """A new test: what was found before, expected, or is not back yet is that of another.
