@@ -6,6 +6,7 @@ It is sampled by this process and kept in its memory alone: a server that starts
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -153,18 +154,17 @@ def shares_over_time(
 def _users(known: Sequence[Sample], viewer: Viewer) -> Iterator[HeldOverTime]:
     total: Counter[str] = Counter()
     for one in known:
-        for tenant, held in one.held.items():
-            total[tenant.user] += held
+        for tenant, gpus in one.held.items():
+            total[tenant.user] += gpus
     mine = viewer.who.user
-    named = [user for user, _ in total.most_common() if user != mine and viewer.may_name_user(user)]
-    named = sorted(named[:MOST_NAMED])
-
-    def held(who: Callable[[str], bool]) -> tuple[int, ...]:
-        return tuple(sum(n for tenant, n in one.held.items() if who(tenant.user)) for one in known)
-
-    yield HeldOverTime(user=mine, is_mine=True, held=held(lambda user: user == mine))
+    others = [user for user, _ in total.most_common() if user != mine and viewer.may_name_user(user)]
+    named = sorted(others[:MOST_NAMED])
+    yield HeldOverTime(user=mine, is_mine=True, held=_held(known, {mine}))
     for name in named:
-        yield HeldOverTime(user=name, is_mine=False, held=held(lambda user, name=name: user == name))  # type: ignore[misc]
-    if total.keys() - {mine, *named}:
-        rest = held(lambda user: user != mine and user not in named)
-        yield HeldOverTime(user=None, is_mine=False, held=rest)
+        yield HeldOverTime(user=name, is_mine=False, held=_held(known, {name}))
+    if rest := total.keys() - {mine, *named}:
+        yield HeldOverTime(user=None, is_mine=False, held=_held(known, rest))
+
+
+def _held(known: Sequence[Sample], users: AbstractSet[str]) -> tuple[int, ...]:
+    return tuple(sum(gpus for tenant, gpus in one.held.items() if tenant.user in users) for one in known)
