@@ -60,7 +60,7 @@ from cluster.process.certificates import CertificateExpiry
 from cluster.process.clock import Clock, SystemClock
 from cluster.process.https import TlsServer
 from cluster.process.lifecycle import Process
-from cluster.process.metrics import measured, new_registry
+from cluster.process.metrics import measured, measured_each, new_registry
 from cluster.process.probes import Check, Probes, ServeError, serve
 from cluster.process.settings import SettingsError, load
 
@@ -243,11 +243,31 @@ def reclaim(base: Base) -> Reclaimer:
     _tell_hubs(base, elector.leads)
     leads = "1 where this replica reclaims."
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
+    _measure_shares(base.registry, reclaimer)
     base.process.thread("elector", elector.run)
     base.process.thread("reclaimer", reclaimer.run)
     base.process.thread("counted nodes", count.run)
     base.process.thread("events", events.run)
     return reclaimer
+
+
+def _measure_shares(registry: CollectorRegistry, reclaimer: Reclaimer) -> None:
+    """The gauges of fair shares."""
+    measured_each(
+        registry,
+        "reclaimer_starved_users",
+        "Users who wait for a GPU without a booking and have less than a fair share, by model, where this"
+        " replica leads.",
+        reclaimer.starved_users,
+        label="model",
+    )
+    measured_each(
+        registry,
+        "reclaimer_share_deficit_gpus",
+        "GPUs that these users have less than they deserve, by model.",
+        reclaimer.lacking,
+        label="model",
+    )
 
 
 def _tell_hubs(base: Base, leads: Callable[[], bool]) -> None:

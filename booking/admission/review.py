@@ -41,6 +41,7 @@ from cluster.decide.identity import UsersOf
 from cluster.objects.cover_annotations import instant_in
 from cluster.objects.gangs import Gang, gang_of
 from cluster.objects.pods import Pod
+from cluster.objects.share_request import asks_for_shares
 
 Kind = Literal[
     "booked", "opportunistic", "stripped", "gpu-removed", "cleaned", "hidden", "untouched", "refused"
@@ -313,11 +314,14 @@ class Review:
         return policy == "strip"
 
     def _queues(self, case: _Case, now: datetime) -> bool:
-        """Whether the pod waits behind our gate if no GPU is left: it has no guarantee and names no node."""
+        """Whether the pod waits behind our gate if no GPU is left: it has no guarantee and names no node.
+
+        There are no turns for shares of a GPU.
+        """
         is_guaranteed = case.granted(now) or (case.found and case.found.cover)
-        return (
-            (self.queue_gate or self.gives_turns()) and not is_guaranteed and not case.stored.spec.node_name
-        )
+        if is_guaranteed or case.stored.spec.node_name:
+            return False
+        return not asks_for_shares(case.stored) if self.gives_turns() else self.queue_gate
 
     def _gpu_removed(
         self,

@@ -14,6 +14,7 @@ from booking.cluster_status.namespace_facts import NamespaceFacts
 from booking.cluster_status.never_created import last_seen, newest_about, why_never_created
 from booking.cluster_status.now import Now, now_of
 from booking.cluster_status.queue import Queue, queue_of, sentences
+from booking.cluster_status.share_history import ShareHistory, SharesOverTime, shares_over_time
 from booking.cluster_status.share_record import ShareRecord
 from booking.cluster_status.snapshot import StatusSnapshot, about, take
 from booking.cluster_status.standings import ModelNow, models_now, standings_of
@@ -65,6 +66,7 @@ class ClusterStatus:
         bookable: Callable[[], Mapping[str, int] | None] = lambda: None,
         victims: VictimPolicy = LEAST_LOST_WORK,
         fair_shares: Callable[[], FairShares] = FairShares,
+        history: ShareHistory | None = None,
     ) -> None:
         """Create it.
 
@@ -80,6 +82,7 @@ class ClusterStatus:
             bookable: model -> GPUs that the calendar leaves for a booking that begins now.
             victims: who may be evicted, as the controller decides it.
             fair_shares: how GPUs without a booking are divided, as the controller reads it.
+            history: of the shares.
         """
         self._cache, self._kube, self._clock, self._terms = cache, kube, clock, terms
         self._booking_plans = BookingPlans(cache)
@@ -88,6 +91,7 @@ class ClusterStatus:
         self._resources, self._calendar, self._fair_shares = resources, bookable, fair_shares
         self._namespace_facts = NamespaceFacts(kube, clock)
         self._share_record = ShareRecord(kube, clock, terms.namespace)
+        self._history = history
 
     def now(self, who: Principal) -> Now:
         """Nodes, devices, holders, and who would be evicted next.
@@ -147,6 +151,11 @@ class ClusterStatus:
             return found
         label = names.model_label(model)
         return msgspec.structs.replace(found, models=tuple(one for one in found.models if one.model == label))
+
+    def shares_over_time(self, who: Principal) -> tuple[SharesOverTime, ...]:
+        """Who held and deserved how many GPUs of each model within a day; of models that anybody held."""
+        samples = self._history.samples() if self._history else {}
+        return tuple(shares_over_time(samples, self._clock.now(), self._viewer(who)))
 
     def mine(self, who: Principal) -> tuple[tuple[str, str], ...]:
         """Namespaces and names, sorted, of the user's own pods that request GPUs."""

@@ -87,7 +87,7 @@ class Applicants:
         return {one.request.key: one.request for one in (*singles, *filter(None, starting))}
 
     def odd(self) -> list[Pod]:
-        """Waiting pods that no turn can serve: they need devices of several resources, or none."""
+        """Waiting pods that no turn can serve: they need devices of several resources, shares, or none."""
         return [pod for pod, applicant in self._read.values() if applicant is None]
 
     def _whole(self, waiting: Mapping[Gang, list[Applicant]], snapshot: Instant) -> dict[str, Applicant]:
@@ -140,13 +140,13 @@ def _waits(pod: Pod) -> bool:
 
 
 def applicant_of(pod: Pod, shares: FairShares) -> Applicant | None:
-    """The pod as an applicant; None if it does not ask for devices of one resource."""
+    """The pod as an applicant; None if it does not ask for whole devices of one resource."""
     try:
         request = gpu_request_of(pod)
     except QuantityError:
         return None
     demand = {resource: count for resource, count in request.demand.items() if count}
-    if len(demand) != 1:
+    if len(demand) != 1 or request.share:
         return None
     unit = Unit(
         uid=pod.metadata.uid,

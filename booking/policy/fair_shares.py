@@ -11,7 +11,7 @@ from booking.durations import Duration, iso
 Mode = Literal["off", "order", "reclaim"]
 """Waiting pods are served by age (off) or by fair shares (order); or who holds too much also gives back
 (reclaim)."""
-DEFAULT_MODE: Final[Mode] = "off"
+DEFAULT_MODE: Final[Mode] = "order"
 ANY_MODEL: Final = "*"
 """In a quota or limit: every model that is not named."""
 

@@ -126,7 +126,8 @@ class _Reader:
     # --- values ----------------------------------------------------------------------------------------
     def _mode(self, entry: Entry) -> str:
         mode = self.nodes.scalar(entry)
-        # YAML readers of people's tools may take a bare `off` for a truth value; ours does not.
+        if mode is False:
+            return "off"  # what Helm and other readers of YAML make of a bare `off`; ours does not
         if mode not in get_args(Mode):
             raise ValueMistakeError(f"The mode is one of {', '.join(get_args(Mode))}, not {_shown(mode)}.")
         return str(mode)

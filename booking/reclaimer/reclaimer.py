@@ -4,7 +4,7 @@ Triggered by every change of the cache; at least twice a second, for what is due
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -226,6 +226,17 @@ class Reclaimer:
         self._led, self._blocked = leads, unready_reason
         return leads and unready_reason is None
 
+    def lacking(self) -> Mapping[str, float]:
+        """Model that somebody waits for -> GPUs that users who wait have less than they deserve."""
+        return {model: float(shares.starvation) for model, shares in dict(self._turns.accounts.shares).items()}
+
+    def starved_users(self) -> Mapping[str, float]:
+        """Model that somebody waits for -> users who wait and have less than they deserve."""
+        return {
+            model: float(sum(map(shares.is_starved, (one for one in shares.wanted if one.user))))
+            for model, shares in dict(self._turns.accounts.shares).items()
+        }
+
     @property
     def _gives_turns(self) -> bool:
         return self._fair_shares().effective(maia=self._terms.maia) != "off"
@@ -380,6 +391,9 @@ class Reclaimer:
                 self._holding.write(one, needed=since)
             except ApiError as error:
                 self._failures.note("plan", one.pod.key, error)
+            else:
+                if one.hold.need == "share":
+                    self._metrics.turns.labels("taken" if one.hold.victims else "free").inc()
         return True
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from booking.cluster_status import ModelNow, Now, Queue, Why
+from booking.cluster_status import ModelNow, Now, Queue, SharesOverTime, Why
 from booking.evaluation.alternatives import Alternative
 from booking.evaluation.evaluate import Decision
 from booking.eviction_settings import EvictionSettings
@@ -278,6 +278,10 @@ class Live(Protocol):
 
     def now(self, who: Principal) -> Now:
         """Nodes, devices, their holders, and the order of eviction."""
+        ...
+
+    def shares_over_time(self, who: Principal) -> Sequence[SharesOverTime]:
+        """Who held and deserved how many GPUs without a booking within a day."""
         ...
 
     def models(self) -> Sequence[ModelNow]:

@@ -109,6 +109,11 @@ class ShareRequest(msgspec.Struct, frozen=True):
         return f"{memory}{cores} of {f'each of {self.width} GPUs' if self.width > 1 else 'a GPU'}"
 
 
+def asks_for_shares(pod: Pod) -> bool:
+    """Whether a pod asks for shares of GPUs."""
+    return any(need.resource == names.SHARED_RESOURCE for need in container_needs(pod))
+
+
 def share_request_of(pod: Pod) -> ShareRequest | None:
     """The shares that a pod asks for; None if it asks for none.
 

@@ -13,6 +13,7 @@ from cluster.decide.eviction.costs import microseconds
 from cluster.decide.fairshare import Account, Books, Tenant
 from cluster.decide.fairshare.settings import HOUR
 from cluster.kube.resources import PODS
+from cluster.objects.replaced_fields import Replaced, encode_replaced
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A100, a_pod
 
@@ -38,6 +39,24 @@ def line(cluster: FakeCluster, shares: FairShares, *, by_age: bool = False) -> S
 def test_by_shares_or_by_age(cluster: FakeCluster) -> None:
     assert line(cluster, FairShares(mode="order")) == ["alice", "bob-1", "bob-2"]
     assert line(cluster, FairShares(mode="off"), by_age=True) == ["bob-1", "bob-2", "alice"]
+
+
+@pytest.mark.parametrize(
+    ("own", "replaced", "first"),
+    [
+        (None, None, "bob-1"),
+        (None, 50, "bob-2"),
+        ("-1", 50, "bob-1"),
+        ("7", None, "bob-2"),
+        ("x", 50, "bob-2"),
+    ],
+)
+def test_a_users_own_pods_go_by_what_they_ask_for_else_by_the_class_that_was_replaced(
+    cluster: FakeCluster, own: str | None, replaced: int | None, first: str
+) -> None:
+    cluster.annotate("bob-2", names.PRIORITY, own)
+    cluster.annotate("bob-2", names.REPLACED, encode_replaced(Replaced(priority=replaced)))
+    assert line(cluster, FairShares())[:2] == ["alice", first]
 
 
 def test_who_has_reached_a_limit_is_in_line_behind_all_others(cluster: FakeCluster) -> None:

@@ -11,6 +11,7 @@ from booking.records import BookingRequest
 from cluster import names
 from cluster.kube.resources import BOOKINGS, LEASES, PODS
 from cluster.objects.pods import asks_for_gpus, is_live
+from cluster.objects.scheduling_gates import is_queued
 from demo.lab.life import gpus_of
 from demo.lab.nodes import LAB, devices_of
 from demo.lab.people import EVERYBODY, namespace_of
@@ -51,6 +52,7 @@ def test_a_day_is_gone_through_with_all_that_happens_in_it(tmp_path: Path) -> No
         assert site.clock.now() - newest < timedelta(seconds=60)
         pods = [pod for pod in site.kube.list(PODS).items if is_live(pod)]
         assert {pod.metadata.uid for pod in pods} - old, "Jobs are done, and others are begun."
+        assert any(map(is_queued, pods)), "There is a line."
         assert sum(map(gpus_of, pods)) > 0.6 * sum(count for _, count in LAB)
         running = {
             b.name

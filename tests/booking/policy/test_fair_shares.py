@@ -93,6 +93,12 @@ def test_a_turn_is_not_shorter_than_what_a_pod_may_run_undisturbed() -> None:
     assert len(refused("fair_shares: {turn: 1h, min_runtime: 2h}")) == 1
 
 
+@pytest.mark.parametrize("text", ["", "fair_shares: {min_runtime: 1h}"])
+def test_without_a_mode_free_gpus_are_given_in_order_and_everybody_weighs_the_same(text: str) -> None:
+    found = read_policy(text).fair_shares
+    assert (found.effective(maia=False), found.users, found.groups) == ("order", {}, ())
+
+
 @pytest.mark.parametrize(("written", "maia", "mode"), [(None, True, "off"), ("order", True, "order")])
 def test_maias_users_leave_for_bookings_alone_unless_an_administrator_says_otherwise(
     written: Mode | None, mode: Mode, *, maia: bool
