@@ -69,6 +69,6 @@ def test_a_share_that_is_larger_than_booked_or_a_whole_gpu_waits_and_evicts_nobo
     world.alice.create(a_share("larger", 30_001))
     world.alice.create(a_pod("whole"))
     settled(world)
-    assert waits(world, "larger")
-    assert waits(world, "whole")
+    for name in ("larger", "whole"):
+        world.until(lambda name=name: waits(world, name), f"{name} waits")
     assert left(world, bobs) == []
