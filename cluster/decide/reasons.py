@@ -232,11 +232,11 @@ SHARE_IN_USE: Final = Cause(
 )
 SHARE_UNSEEN: Final = Cause(
     "share-unseen",
-    "another device plugin gives out this node's GPUs, and the pod was created without the variable by which its"
-    " containers would see a shared one",
-    "node(s) had another device plugin, and the pod was created without the variable by which its containers would"
-    " see a shared GPU",
-    "the pod is created again while shares are given on such nodes; or a node whose GPUs the node agent gives out",
+    "another device plugin gives out this node's GPUs, and the pod lacks the variable by which its containers"
+    " would see a shared one",
+    "node(s) had another device plugin, and the pod lacks the variable by which its containers would see a"
+    " shared GPU",
+    "the pod is created again while shares are given there; or a node whose GPUs the node agent gives out",
 )
 SHARE_UNOPENED: Final = Cause(
     "share-unopened",

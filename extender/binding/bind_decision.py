@@ -134,7 +134,7 @@ class BindDecisions:
         return Decision(again, body, made_at, was_posted=True)
 
     def _for_others(self, assumed: AssumedBind, view: NodeView) -> dict[str, str]:
-        """Annotations that others than we read: containers by the downward API, and tools of gpushare's users."""
+        """Annotations for others to read: containers, by the downward API, and tools of gpushare's users."""
         return {
             **gpushare_annotations(assumed, view, self._clock.now()),
             **visible_annotations(assumed, view),
