@@ -147,7 +147,9 @@ OPENED: Final = f"{STATE_DOMAIN}/opened"
 """On a reservation pod, by the controller: UUID of the GPU that it got; from then on shares are given."""
 CLOSING: Final = f"{STATE_DOMAIN}/closing"
 """On a reservation pod, by the controller: since when no more shares are given of its GPU, RFC 3339."""
-VISIBLE_SUFFIX: Final = "visible."
+VISIBLE: Final = f"{STATE_DOMAIN}/visible"
+"""Annotations of a pod with shares, ``visible.<container>``: by admission empty, by its Binding the UUIDs of
+that container's GPUs, which its environment takes from there (``cluster.objects.reservation_pods``)."""
 LONGEST_KEY: Final = 63
 """Characters of a key after its domain."""
 HOLD: Final = f"{STATE_DOMAIN}/hold"

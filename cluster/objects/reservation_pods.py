@@ -25,6 +25,7 @@ from cluster.objects.pods import Pod, is_live
 _LONGEST: Final = 253
 """Characters of a pod's name."""
 _DIGEST: Final = 16
+_PREFIX: Final = f"{names.VISIBLE}."
 
 
 class Reservation(msgspec.Struct, frozen=True):
@@ -75,10 +76,11 @@ def visible_key(container: str) -> str:
     >>> visible_key("main")
     'state.gpu-booking.io/visible.main'
     """
-    if len(names.VISIBLE_SUFFIX + container) > names.LONGEST_KEY:
+    room = names.LONGEST_KEY - len(_PREFIX.partition("/")[2])
+    if len(container) > room:
         digest = hashlib.sha256(container.encode()).hexdigest()[:_DIGEST]
-        container = f"{container[: names.LONGEST_KEY - len(names.VISIBLE_SUFFIX) - _DIGEST - 1]}.{digest}"
-    return f"{names.STATE_DOMAIN}/{names.VISIBLE_SUFFIX}{container}"
+        container = f"{container[: room - _DIGEST - 1]}.{digest}"
+    return _PREFIX + container
 
 
 def reads_its_gpus(pod: Pod, containers: Iterable[str]) -> bool:
@@ -89,9 +91,5 @@ def reads_its_gpus(pod: Pod, containers: Iterable[str]) -> bool:
 
 def visible_gpus(pod: Pod) -> frozenset[str]:
     """UUIDs of the GPUs that a bound pod was told to see."""
-    found = (
-        value
-        for key, value in (pod.metadata.annotations or {}).items()
-        if key.startswith(f"{names.STATE_DOMAIN}/{names.VISIBLE_SUFFIX}")
-    )
+    found = (value for key, value in (pod.metadata.annotations or {}).items() if key.startswith(_PREFIX))
     return frozenset(uuid for value in found for uuid in value.split(",") if uuid)

@@ -121,7 +121,7 @@ def test_pods_whose_reservation_is_removed_by_force_keep_their_gpu_or_come_back(
     with world(tmp_path) as there:
         there.bob.create(share("part", 1000))
         there.until(lambda: runs(there, "part"), "the share runs")
-        ((number, pod),) = reservations(there).items()
+        (number,) = reservations(there)
         before = there.pod("part")
         assert before
         there.laws.fault("the reservation pod is removed")
