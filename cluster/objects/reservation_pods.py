@@ -89,7 +89,16 @@ def reads_its_gpus(pod: Pod, containers: Iterable[str]) -> bool:
     return all(visible_key(container) in annotations for container in containers)
 
 
+def visible_to(pod: Pod, container: str) -> tuple[str, ...]:
+    """UUIDs of the GPUs that a container of a bound pod was told to see."""
+    return _listed(pod.metadata.annotation(visible_key(container)))
+
+
 def visible_gpus(pod: Pod) -> frozenset[str]:
-    """UUIDs of the GPUs that a bound pod was told to see."""
-    found = (value for key, value in (pod.metadata.annotations or {}).items() if key.startswith(_PREFIX))
-    return frozenset(uuid for value in found for uuid in value.split(",") if uuid)
+    """UUIDs of the GPUs that the containers of a bound pod were told to see."""
+    notes = (pod.metadata.annotations or {}).items()
+    return frozenset(uuid for key, text in notes if key.startswith(_PREFIX) for uuid in _listed(text))
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (text or "").split(",")))

@@ -1,4 +1,4 @@
-"""Numbered GPUs that reservation pods have: nobody has them whole, and shares of them only while they are open."""
+"""Numbered GPUs that reservation pods have: nobody has them whole, and shares are given of open ones."""
 
 from collections.abc import Iterable
 
