@@ -30,9 +30,10 @@ def test_reservation_pods_have_a_class_as_high_as_booked_pods_and_never_preempt(
     made = classes[names.RESERVATION_CLASS]
     assert made["value"] == classes[names.BOOKED_CLASS]["value"]
     assert made["preemptionPolicy"] == "Never"
+    assert names.RESERVATIONS_POLICY in of_kind(render(ON), "ValidatingAdmissionPolicyBinding")
 
 
-def test_controller_and_agent_are_told(render: Render) -> None:
+def test_controller_and_agent_know_the_settings(render: Render) -> None:
     for values in ({}, ON):
         documents, is_on = render(values), values == ON
         controller = environment(documents, "Deployment", names.CONTROLLER)

@@ -38,7 +38,7 @@ class _Node:
     """A node while pods are placed on it."""
 
     view: NodeView
-    asked: Collection[str]
+    unplaced: Collection[str]
     """Free GPUs for which there is a reservation pod that is not placed yet."""
     left: dict[str, Room] = field(default_factory=dict)
     """UUID -> what earlier pods leave of it; a GPU that is missing is as in the view."""
@@ -81,7 +81,7 @@ class _Node:
     def _free(self, one: tuple[Device, Room]) -> tuple[Device, Room]:
         """A free GPU; it is rather taken if it is to be opened anyway."""
         device, room = one
-        return device, replace(room, is_whole=device.uuid not in self.asked)
+        return device, replace(room, is_whole=device.uuid not in self.unplaced)
 
     def _opened(self, device: Device) -> Device:
         return msgspec.structs.replace(device, share=self.view.closed.get(device.uuid, device.share))
@@ -95,7 +95,7 @@ def needed(
     views: Views,
     *,
     suits: Suits,
-    asked: Collection[str] = (),
+    unplaced: Collection[str] = (),
     barred: Collection[str] = (),
 ) -> Needed:
     """The numbered GPUs that waiting pods need.
@@ -104,18 +104,19 @@ def needed(
         waiting: unbound pods with shares, the most urgent first.
         views: the nodes.
         suits: see ``Suits``.
-        asked: GPUs for which there are reservation pods that are not placed yet.
+        unplaced: GPUs for which there are reservation pods that are not placed yet.
         barred: nodes where GPUs were opened in vain.
     """
     nodes = {
-        name: _Node(view, asked)
+        name: _Node(view, unplaced)
         for name, (view, agent) in sorted(views.items())
         if view.opens and agent == "alive" and name not in barred and not view.fault
     }
     reserved: set[str] = set()
     free: dict[str, str] = {}
     for pod, request in waiting:
-        if not nodes or _is_placed_elsewhere(pod, request, views, nodes, suits):
+        others = {name: seen for name, seen in views.items() if name not in nodes}
+        if not nodes or _is_placed(pod, request, others, suits):
             continue
         placed = [
             (found, name)
@@ -124,7 +125,7 @@ def needed(
         ]
         if not placed:
             continue
-        known = {*free, *asked}
+        known = {*free, *unplaced}
         best, name = min(placed, key=lambda one: (_to_open(one[0], nodes[one[1]].view, known), one[1]))
         nodes[name].take(best)
         view = nodes[name].view
@@ -138,11 +139,8 @@ def _to_open(found: Shared, view: NodeView, known: Collection[str]) -> int:
     return sum(uuid not in view.reserved and uuid not in known for uuid in found.uuids)
 
 
-def _is_placed_elsewhere(
-    pod: Pod, request: GpuRequest, views: Views, nodes: Mapping[str, _Node], suits: Suits
-) -> bool:
-    """Whether a node whose GPUs the agent gives out takes the pod as it is."""
+def _is_placed(pod: Pod, request: GpuRequest, views: Views, suits: Suits) -> bool:
+    """Whether one of these nodes takes the pod as it is."""
     return any(
-        name not in nodes and rejection(request, view, agent) is None and suits(pod, name)
-        for name, (view, agent) in views.items()
+        rejection(request, view, agent) is None and suits(pod, name) for name, (view, agent) in views.items()
     )

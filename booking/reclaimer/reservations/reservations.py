@@ -115,8 +115,8 @@ class Reservations:
             checker = checkers.setdefault(pod.metadata.uid, checker_for(pod, snapshot.cluster_objects))
             return there is not None and checker.why_not(there) is None
 
-        asked = frozenset(number for number, pod in known.items() if not pod.spec.node_name)
-        return needed(_waiting(snapshot), views, suits=suits, asked=asked, barred=self._barred.keys())
+        unplaced = frozenset(number for number, pod in known.items() if not pod.spec.node_name)
+        return needed(_waiting(snapshot), views, suits=suits, unplaced=unplaced, barred=self._barred.keys())
 
     def _give_up(self, known: Mapping[str, Pod], snapshot: Snapshot) -> None:
         """Leave nodes alone where a reservation pod got no GPU, or no pod came for it."""
@@ -202,7 +202,9 @@ class Reservations:
         try:
             self._context.evictor.evict(pod, why)
         except (ProtectedError, TooLateError) as error:
-            log.warning("a pod that sees another pod's GPU could not be evicted", pod=pod.key, why=str(error))
+            log.warning(
+                "a pod that sees another pod's GPU could not be evicted", pod=pod.key, reason=str(error)
+            )
 
 
 def _waiting(snapshot: Snapshot) -> Iterator[tuple[Pod, GpuRequest]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from booking.reclaimer.reservations.needed import Needed, needed
 from cluster.decide.ledger import Ledger
 from cluster.decide.request import gpu_request_of
+from cluster.objects.reservation_pods import visible_key
 from tests.cluster.decide.test_opened_gpus import CLOSING, OPEN, ROOM, reservation, share, view
 from tests.fakes.objects import PodBuilder, a_node, a_pod, shared_gpu
 
@@ -24,7 +25,7 @@ def test_pods_that_fit_together_need_one_gpu_and_others_another() -> None:
 def test_room_on_gpus_that_are_open_or_about_to_be_is_used_first() -> None:
     for there in (OPEN, reservation(), CLOSING):
         assert found([share("a")], there) == Needed(frozenset({"n0-0"}))
-    assert found([share("a")], asked=frozenset({"n0-1"})).free == {"n0-1": "n0"}
+    assert found([share("a")], unplaced=frozenset({"n0-1"})).free == {"n0-1": "n0"}
 
 
 def test_nothing_is_opened_where_it_would_be_of_no_use() -> None:
@@ -35,7 +36,7 @@ def test_nothing_is_opened_where_it_would_be_of_no_use() -> None:
 
 
 def test_shares_of_two_gpus_need_two() -> None:
-    pair = a_pod("p").shares(memory=1000, gpus=2).with_annotation("state.gpu-booking.io/visible.main", "")
+    pair = a_pod("p").shares(memory=1000, gpus=2).with_annotation(visible_key("main"), "")
     assert found([pair]).free == {"n0-0": "n0", "n0-1": "n0"}
     assert found([pair], OPEN) == Needed(frozenset({"n0-0"}), {"n0-1": "n0"})
 

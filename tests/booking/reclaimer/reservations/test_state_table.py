@@ -162,4 +162,4 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestLife.settings = settings(max_examples=200, stateful_step_count=40)
