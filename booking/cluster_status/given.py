@@ -1,4 +1,4 @@
-"""Which GPU the kubelet has given to a pod where it chooses: by the node's agent, or by the pod's status. Pure."""
+"""Which GPU a pod has where the kubelet chooses: by the node's agent, else by the pod's status. Pure."""
 
 from collections.abc import Sequence
 
@@ -18,9 +18,9 @@ def given_as(device: Device, view: NodeView, used: Used, holders: Sequence[Pod])
     if real := used.real(device.uuid):
         return f"The kubelet has given its pod {real}."
     for pod in holders:
-        told = given_devices(pod)
-        if real := as_numbered(_held(pod, view), told).get(device.uuid):
-            health = "" if told[real] else ", which it says is unhealthy"
+        reported = given_devices(pod)
+        if real := as_numbered(_held(pod, view), reported).get(device.uuid):
+            health = "" if reported[real] else ", which it says is unhealthy"
             return f"The kubelet has given its pod {real}{health}."
     return None
 

@@ -130,12 +130,11 @@ class InitContainerStatus(Partial, frozen=True):
     allocated_resources_status: tuple[ResourceStatus, ...] | None = None
 
 
-class ContainerStatus(Partial, frozen=True):
+class ContainerStatus(InitContainerStatus, frozen=True):
     """One entry of ``status.containerStatuses``."""
 
     name: str = ""
     state: ContainerState | None = None
-    allocated_resources_status: tuple[ResourceStatus, ...] | None = None
 
 
 class Condition(Partial, frozen=True):

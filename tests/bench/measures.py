@@ -5,6 +5,7 @@ from typing import Final
 from tests.bench import (
     bench_admission,
     bench_agent,
+    bench_beside,
     bench_booked,
     bench_bursts,
     bench_calendar,
@@ -60,6 +61,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_booked.MEASURE,
     bench_evictions.MEASURE,
     bench_agent.MEASURE,
+    bench_beside.MEASURE,
     bench_recovery.MEASURE,
     bench_takeover.MEASURE,
     bench_churn.MEASURE,
@@ -67,7 +69,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
 )
 NEWER_THAN_THE_RESULTS: Final = frozenset(
     {
-        *(kind.name for kind in bench_fair_shares.MEASURE.kinds),
+        *(kind.name for kind in (*bench_fair_shares.MEASURE.kinds, *bench_beside.MEASURE.kinds)),
         *("command-line-bookings", "command-line-status", "command-line-help", "demo-first", "demo-again"),
         *("preferred-share-p50", "prestart-share-p50"),
         *("filter-share-p50", "filter-share-new-p50", "filter-share-opens-p50", "filter-share-refused-p50"),

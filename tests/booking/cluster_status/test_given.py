@@ -25,8 +25,8 @@ def running(*given: str, health: str = "Healthy") -> Pod:
     """A pod with both GPUs of n0, whose kubelet says that it has given these."""
     pod = a_pod("train").of("alice").asks(2).on("n0", {"main": NUMBERS}).obj
     resources = tuple(DeviceStatus(resource_id=one, health=health) for one in given)
-    told = (ResourceStatus(name=names.GPU_RESOURCE, resources=resources),)
-    statuses = (ContainerStatus(name="main", allocated_resources_status=told),)
+    reported = (ResourceStatus(name=names.GPU_RESOURCE, resources=resources),)
+    statuses = (ContainerStatus(name="main", allocated_resources_status=reported),)
     return msgspec.structs.replace(
         pod, status=msgspec.structs.replace(pod.status, container_statuses=statuses)
     )
@@ -57,17 +57,17 @@ def test_an_unhealthy_gpu_that_a_pod_has_is_named() -> None:
     assert page[0] == "The kubelet has given its pod GPU-a, which it says is unhealthy."
 
 
-@pytest.mark.parametrize("told", [(), ("GPU-x", "GPU-y")], ids=["an older kubelet", "a newer one"])
-def test_what_the_agent_has_read_in_the_kubelet_s_checkpoint_goes_before(told: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("reported", [(), ("GPU-x", "GPU-y")], ids=["an older kubelet", "a newer one"])
+def test_what_the_agent_has_read_in_the_kubelet_s_checkpoint_goes_before(reported: tuple[str, ...]) -> None:
     devices = tuple(
         DeviceUsage(uuid=number, real=real) for number, real in zip(NUMBERS, ("GPU-a", "GPU-b"), strict=True)
     )
-    page, why = seen(running(*told), NodeUsage(at=EPOCH, devices=devices))
+    page, why = seen(running(*reported), NodeUsage(at=EPOCH, devices=devices))
     assert page == ["The kubelet has given its pod GPU-a.", "The kubelet has given its pod GPU-b."]
     assert why.endswith("the kubelet has chosen GPU-a and GPU-b.")
 
 
-def test_nothing_is_guessed_where_nothing_is_told() -> None:
+def test_nothing_is_guessed_where_nothing_is_reported() -> None:
     page, why = seen(running())
     assert page == [None, None]
     assert why.endswith("the kubelet has chosen.")

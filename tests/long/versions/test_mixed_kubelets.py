@@ -5,8 +5,9 @@ import pytest
 from devcluster.versions import NEWEST_MINOR
 from tests.e2e.playground import Playground
 from tests.e2e.testbed import NODES
+from tests.long.test_refused_pods import NODE
 from tests.long.versions.cases import *  # noqa: F403 - the tests
-from tests.long.versions.cases import NODE, on
+from tests.long.versions.cases import on
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]  # it may be built first
 
