@@ -61,7 +61,7 @@ from cluster.process.certificates import CertificateExpiry
 from cluster.process.clock import Clock, SystemClock
 from cluster.process.https import TlsServer
 from cluster.process.lifecycle import Process
-from cluster.process.metrics import measured, new_registry
+from cluster.process.metrics import measured, measured_each, new_registry
 from cluster.process.probes import Check, Probes, ServeError, serve
 from cluster.process.settings import SettingsError, load
 
@@ -180,7 +180,7 @@ def admission(base: Base, metrics: Metrics) -> Webhook:
     view = CachedClusterView(base.cache, rules=settings.identity_rules, known=settings.jupyterhub_users)
     latest = partial(read_bookings, base.kube, base.cache)
     return Webhook(
-        _review(settings, gives_turns=lambda: _turns(base) is not None),
+        _review(base),
         view,
         base.clock,
         metrics,
@@ -245,11 +245,31 @@ def reclaim(base: Base) -> Reclaimer:
     _tell_hubs(base, elector.leads)
     leads = "1 where this replica reclaims."
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
+    _measure_shares(base.registry, reclaimer)
     base.process.thread("elector", elector.run)
     base.process.thread("reclaimer", reclaimer.run)
     base.process.thread("counted nodes", count.run)
     base.process.thread("events", events.run)
     return reclaimer
+
+
+def _measure_shares(registry: CollectorRegistry, reclaimer: Reclaimer) -> None:
+    """The gauges of fair shares."""
+    measured_each(
+        registry,
+        "reclaimer_starved_users",
+        "Users who wait for a GPU without a booking and have less than a fair share, by model, where this"
+        " replica leads.",
+        reclaimer.starved_users,
+        label="model",
+    )
+    measured_each(
+        registry,
+        "reclaimer_share_deficit_gpus",
+        "GPUs that these users have less than they deserve, by model.",
+        reclaimer.lacking,
+        label="model",
+    )
 
 
 def _tell_hubs(base: Base, leads: Callable[[], bool]) -> None:
@@ -323,7 +343,8 @@ def _reservations(settings: ControllerSettings) -> ReservationTerms | None:
     )
 
 
-def _review(settings: ControllerSettings, *, gives_turns: Callable[[], bool]) -> Review:
+def _review(base: Base) -> Review:
+    settings, shares = base.settings, base.fair_shares.current
     creators = Creators(
         rules=settings.identity_rules,
         trusted=frozenset(settings.trusted_creators),
@@ -342,7 +363,8 @@ def _review(settings: ControllerSettings, *, gives_turns: Callable[[], bool]) ->
             by_annotation=bool(settings.sharing_reservation_image),
             runtime_class=settings.sharing_runtime_class,
         ),
-        gives_turns=gives_turns,
+        gives_turns=lambda: _turns(base) is not None,
+        share_groups=lambda: shares().kubernetes_groups,
         maia=settings.maia,
     )
 

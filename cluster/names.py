@@ -91,6 +91,12 @@ ON_EVICT: Final = f"{DOMAIN}/on-evict"
 PRIORITY: Final = f"{DOMAIN}/priority"
 """The pod's place among the waiting pods of its user: a whole number, -100 to 100, the highest is first."""
 
+GANG_SIZE: Final = f"{DOMAIN}/gang-size"
+"""The pod starts and leaves together with others, so many in all: a whole number from 2 to 1000."""
+
+GANG: Final = f"{DOMAIN}/gang"
+"""Which pods of its user and namespace are of the pod's gang, a name; by default those of its controller."""
+
 PLACEMENT: Final = f"{DOMAIN}/placement"
 """Which of the nodes that fit is the pod's: ``binpack``, ``spread``, ``topology`` or ``booked-reserve``."""
 PLACEMENTS: Final = ("binpack", "spread", "topology", "booked-reserve")
@@ -127,6 +133,9 @@ WITHOUT_AGENT: Final = f"{DOMAIN}/without-agent"
 # --- state, written by us ----------------------------------------------------------------------------
 USER: Final = f"{STATE_DOMAIN}/user"
 """On the Pod, by admission at its creation: its user's id; missing means that it has no user."""
+GROUPS: Final = f"{STATE_DOMAIN}/groups"
+"""On the Pod, by admission at its creation: those of its creator's groups by which shares are divided, a JSON
+list."""
 NO_USER: Final = f"{STATE_DOMAIN}/nobody"
 """On a GPU pod without ``USER``, by admission at its creation: why it has no user, for people."""
 BOOKING: Final = f"{STATE_DOMAIN}/booking"
@@ -155,6 +164,9 @@ LONGEST_KEY: Final = 63
 HOLD: Final = f"{STATE_DOMAIN}/hold"
 """On a waiting Pod, by the reclaimer: devices kept for it, a booked one or one whose turn it is
 (``cluster.objects.hold``)."""
+TURN: Final = f"{STATE_DOMAIN}/turn"
+"""On a Pod without a booking, by the reclaimer with its hold: for how many seconds from its start no GPU is
+taken from it for a share."""
 BARRED: Final = f"{STATE_DOMAIN}/barred"
 """On a booked Pod, by the reclaimer: nodes on which a hold was of no use, comma-separated."""
 BUDGETS_SINCE: Final = f"{STATE_DOMAIN}/budgets-since"

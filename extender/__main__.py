@@ -91,6 +91,7 @@ def _cluster_state(settings: Settings, clock: Clock) -> ClusterState:
         home=settings.namespace,
         sources=SOURCES,
         placement=settings.placement,
+        bind_window=settings.bind_window,
     )
 
 
@@ -235,7 +236,7 @@ def _listen(
     )
     probes = Probes(ready.registry, ready=checks)
     if settings.mode == "dedicated":
-        serve_plainly(with_probes(app, probes), settings, process)
+        serve_plainly(with_probes(app, probes), settings, process, clock)
     process.closing("probes", serve(probes, settings.probe_host, settings.probe_port).close)
     return [served.problem] if served else []
 

@@ -299,7 +299,7 @@ def _next(snapshot: StatusSnapshot, viewer: Viewer) -> Iterator[NextNow]:
     alive = [name for name, (_, agent) in snapshot.node_snapshots.items() if agent == "alive"]
     position: dict[str, int] = {}
     for one in order(snapshot, excluded=snapshot.outgoing, nodes=alive):
-        position[one.model] = position.get(one.model, 0) + 1
+        position[one.model] = position.get(one.model, 0) + one.is_first
         pod = snapshot.pods[one.uid]
         is_seen = viewer.may_name(pod)
         yield NextNow(

@@ -244,6 +244,12 @@ SHARE_UNOPENED: Final = Cause(
     "node(s) had a free GPU that has yet to be opened for {}",
     "the controller opens it, by a reservation pod",
 )
+SHARED_BY_BOOKINGS: Final = Cause(
+    "shared-by-bookings",
+    "the room on this node is not on a GPU of the pod's booking",
+    "node(s) had room on no GPU of the pod's booking",
+    "a pod on a GPU of its booking ends, or is evicted for it",
+)
 ON_HOLD: Final = Cause(
     "held-for-booked-pod",
     "GPUs of this node are kept for another pod",
@@ -310,6 +316,7 @@ ALL: Final = (
     SHARE_UNSEEN,
     SHARE_UNOPENED,
     SHARE_IN_USE,
+    SHARED_BY_BOOKINGS,
     ON_HOLD,
     WAITS_ITS_TURN,
     NOMINATED,

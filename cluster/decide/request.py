@@ -43,6 +43,19 @@ class GpuRequest:
     """Whether its containers with shares learn from annotations which GPUs these are of."""
     reserves: bool = False
     """Whether it is a reservation pod: then its selector names a numbered GPU."""
+    only: frozenset[str] | None = None
+    """UUIDs: the only devices of which it may have shares, since its booking has them there; None: any."""
+    never: frozenset[str] = frozenset()
+    """UUIDs of devices of which it may have no share, since other bookings have theirs there."""
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether bookings say where its shares may be."""
+        return self.only is not None or bool(self.never)
+
+    def may_share(self, uuid: str) -> bool:
+        """Whether bookings allow it a share of this device."""
+        return uuid not in self.never and (self.only is None or uuid in self.only)
 
     @property
     def models(self) -> frozenset[str]:
@@ -77,7 +90,8 @@ class GpuRequest:
         """Equal for two pods without a hold or a nomination: every node has the same answer for both."""
         shares = self.share.kind if self.share else None
         flags = self.tolerates_cordon, self.sees_by_annotation, self.reserves
-        return (*self.demand.items(), self.selector, self.priority, flags, shares)
+        where = (self.only, self.never) if self.is_confined else None
+        return (*self.demand.items(), self.selector, self.priority, flags, shares, where)
 
     def competes_with(self, other: "GpuRequest") -> bool:
         """Whether one device could serve either of the two."""

@@ -39,7 +39,7 @@ def _not_open(request: GpuRequest, view: NodeView, share: ShareRequest) -> Reaso
 
 def _has_room(request: GpuRequest, view: NodeView) -> bool:
     unknown = view.unknown.get(names.GPU_RESOURCE, 0)
-    if request.hold or view.nominated or unknown:
+    if request.hold or view.nominated or unknown or request.is_confined:
         return place(request, rooms(request, view), spare=unknown) is not None
     return fits(request, view.unreserved_offer)
 
@@ -60,6 +60,8 @@ def _share_shortages(request: GpuRequest, view: NodeView, share: ShareRequest) -
         yield reasons.ON_HOLD.reason()
     if view.nominated and not place(request, rooms(request, view)):
         yield reasons.NOMINATED.reason()
+    if request.is_confined and not place(request, rooms(request, view)):
+        yield reasons.SHARED_BY_BOOKINGS.reason()
     yield reasons.UNACCOUNTED.reason()
 
 

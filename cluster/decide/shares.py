@@ -77,7 +77,11 @@ def rooms(request: GpuRequest, view: NodeView) -> Rooms:
 
     def is_offered(device: Device) -> bool:
         if hold is None:
-            return device.uuid not in view.on_hold and device.uuid not in away
+            return (
+                view.on_hold.get(device.uuid, request.uid) == request.uid
+                and device.uuid not in away
+                and request.may_share(device.uuid)
+            )
         return device.uuid in hold.devices and view.on_hold.get(device.uuid, request.uid) == request.uid
 
     found: dict[str, tuple[tuple[Device, Room], ...]] = {}

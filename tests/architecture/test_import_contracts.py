@@ -191,6 +191,7 @@ CLIMBS = (
     ("cluster/cache/cache.py", "cluster.fake", "No part of the product runs"),
     ("cluster/kube/client.py", "kubernetes", "The official Kubernetes client"),
     ("cluster/kube/node_lease.py", "waitress", "Plain HTTP is served"),
+    ("cluster/kube/node_lease.py", "httptools", "kube-scheduler's requests are parsed"),
     ("deviceplugin/nvml/watch.py", "pynvml", "NVML is spoken"),
     ("deviceplugin/advertised.py", "deviceplugin.plugin", "Inside the node agent"),
     ("deviceplugin/nvml/health.py", "deviceplugin.nvml.watch", "Inside deviceplugin.nvml"),

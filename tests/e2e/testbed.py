@@ -26,6 +26,7 @@ from devcluster.wait import poll
 from tests.clusters import own
 from tests.e2e.logs import troubles_of
 from tests.e2e.restoring import ClusterState, Restoring, read_state
+from tests.e2e.usual import WITHOUT_SHARES
 from tests.laws.broken import LawBrokenError
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.patience import PATIENCE
@@ -87,7 +88,8 @@ class _Started:
         )
         self.cluster = stack.enter_context(Cluster.start(spec))
         self.parts = Parts(self.cluster)
-        self.parts.deploy(mode=design.mode, server=design.server, controller=design.controller)
+        controller = {**WITHOUT_SHARES, **design.controller}
+        self.parts.deploy(mode=design.mode, server=design.server, controller=controller)
         stack.enter_context(design.alongside(self.cluster, self.parts))
         watch = LiveWatch(
             administrator(self.cluster),
