@@ -214,7 +214,6 @@ def _waiting(snapshot: Snapshot) -> Iterator[tuple[Pod, GpuRequest]]:
         for pod in snapshot.pods.values()
         if not pod.spec.node_name and is_live(pod) and not other_gates(pod)
         if (request := _request_of(pod, snapshot)) and request.sees_by_annotation and request.hold is None
-        if not snapshot.gives_turns or pod.metadata.uid in snapshot.cover
         if request.share and request.share.has_amount
     ]
     place_of = {
