@@ -38,6 +38,7 @@ from booking.reclaimer.executor import Executor, ThreadExecutor
 from booking.reclaimer.gauges import Seen, show
 from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.reclaimer import Guards, Reclaimer
+from booking.reclaimer.reservations.manifest import ReservationTerms
 from booking.settings import ControllerSettings
 from cluster import event_reasons, names
 from cluster.cache import SCHEDULING, ClusterCache, Informers, read_bookings
@@ -238,6 +239,7 @@ def reclaim(base: Base) -> Reclaimer:
         order=by_priority_and_age,
         victims=LEAST_LOST_WORK,
         fair_shares=base.fair_shares.current,
+        reservations=_reservations(settings),
     )
     evictor.seen.on_change(reclaimer.trigger)
     _tell_hubs(base, elector.leads)
@@ -331,6 +333,16 @@ def _terms(settings: ControllerSettings) -> EvictionSettings:
     )
 
 
+def _reservations(settings: ControllerSettings) -> ReservationTerms | None:
+    if not settings.sharing_reservation_image:
+        return None
+    return ReservationTerms(
+        image=settings.sharing_reservation_image,
+        scheduler=settings.scheduler_name,
+        pull_secrets=settings.sharing_reservation_pull_secrets,
+    )
+
+
 def _review(base: Base) -> Review:
     settings, shares = base.settings, base.fair_shares.current
     creators = Creators(
@@ -348,6 +360,8 @@ def _review(base: Base) -> Review:
             dialects=settings.sharing_dialects,
             gpushare_unit=settings.sharing_gpushare_unit,
             default_percentage=settings.sharing_default,
+            by_annotation=bool(settings.sharing_reservation_image),
+            runtime_class=settings.sharing_runtime_class,
         ),
         gives_turns=lambda: _turns(base) is not None,
         share_groups=lambda: shares().kubernetes_groups,

@@ -354,7 +354,13 @@ class Review:
     ) -> Outcome:
         booking = case.found.cover if case.found else None
         after = admitted(
-            case.pod, case.whose, booking, self.scheduler, is_queued=is_queued, limits=case.limits
+            case.pod,
+            case.whose,
+            booking,
+            self.scheduler,
+            is_queued=is_queued,
+            limits=case.limits,
+            sharing=self.sharing,
         )
         if case.until is not None and booking is None:
             after = with_annotation(after, names.TERMINATE_AT, case.until)

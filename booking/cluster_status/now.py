@@ -252,6 +252,13 @@ def _state(
         return "opportunistic", f"{who} must leave for a booked one." if is_outgoing else None
     if device.uuid in on_hold:
         return "held", "It is kept for a booked pod that is about to start."
+    return _unheld(device, view)
+
+
+def _unheld(device: Device, view: NodeView) -> tuple[DeviceState, str | None]:
+    """The state of a healthy device that no pod has, and that is kept for none."""
+    if device.uuid in view.reserved:
+        return "held", "It is open for shares, and nobody has one."
     is_claimed = device.resource == names.CLAIM_RESOURCE
     return "free", "Claims give it: it cannot be booked." if is_claimed else None
 
@@ -261,7 +268,7 @@ def _shares(device: Device, view: NodeView) -> SharesNow | None:
     if use is None or not use.shares:
         return None
     return SharesNow(
-        pods=use.shares,
+        pods=use.shares - (device.uuid in view.reserved),
         memory_mib=use.memory,
         offered_mib=device.share.memory if device.share else device.memory,
         compute_percent=use.compute,

@@ -5,6 +5,7 @@ values, so the same snapshot gives the same result, whatever was cached before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
@@ -179,7 +180,7 @@ def _by_model(
         for uuid in holding.devices:
             of.setdefault(uuid, []).append(holding)
     return {
-        model: _model_holders(devices, of, pods, instant, members=members)
+        model: _model_holders(devices, of, pods, instant, members=members, reserved=view.reserved)
         for resource, models in view.healthy_by_model.items()
         if not view.unknown.get(resource)
         for model, devices in models.items()
@@ -193,15 +194,16 @@ def _model_holders(
     instant: EvictionSnapshot,
     *,
     members: Mapping[str, Member],
+    reserved: AbstractSet[str],
 ) -> ModelHolders:
     uuids = [device.uuid for device in devices]
-    free = tuple(uuid for uuid in uuids if uuid not in of)
+    free = tuple(uuid for uuid in uuids if uuid not in of and uuid not in reserved)
     held: dict[str, tuple[PodHoldings, list[str]]] = {}
     shared: dict[str, tuple[str, ...]] = {}
     sharers: dict[str, PodHoldings] = {}
     for uuid in uuids:
         holdings = of.get(uuid, ())
-        if holdings and all(one.devices[uuid].mode for one in holdings):
+        if (holdings or uuid in reserved) and all(one.devices[uuid].mode for one in holdings):
             shared[uuid] = tuple(one.uid for one in holdings)
             sharers |= {one.uid: one for one in holdings}
         elif len(holdings) == 1:

@@ -33,6 +33,8 @@ from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, plan, plan_with_others, plan_without_victims
 from booking.reclaimer.queue_gates import QueueGates
+from booking.reclaimer.reservations.manifest import ReservationTerms
+from booking.reclaimer.reservations.reservations import Reservations
 from booking.reclaimer.snapshot import Snapshot, take
 from booking.reclaimer.stripped_pods import StrippedPods
 from cluster.cache import BookingPlans, ClusterCache, read_bookings
@@ -92,11 +94,13 @@ class Reclaimer:
         order: Order = by_priority_and_age,
         victims: VictimPolicy = LEAST_LOST_WORK,
         fair_shares: Callable[[], FairShares] = lambda: NO_SHARES,
+        reservations: ReservationTerms | None = None,
     ) -> None:
         """Args: write_event: writes an Event on a pod; executor: runs requests concurrently.
 
         ``order`` is that of the pods that wait for what is free; ``victims`` tells who may be evicted;
-        ``fair_shares``: how GPUs without a booking are divided.
+        ``fair_shares``: how GPUs without a booking are divided; ``reservations``: how GPUs of nodes with
+        another device plugin are opened for shares, None where they are not.
         """
         self._kube = kube
         self._clock = clock
@@ -118,6 +122,7 @@ class Reclaimer:
         self._orders = Orders(context, terms)
         self._cover_annotations = CoverAnnotations(context)
         self._end_warnings = EndWarnings(context, terms)
+        self._reservations = Reservations(context, reservations, terms.namespace)
         self._gates = QueueGates(context, terms, order)
         self._broken_gangs = BrokenGangs(context, terms)
         self._stripped_pods = StrippedPods(write_event)
@@ -200,6 +205,7 @@ class Reclaimer:
             self._holding.reconcile(snapshot)
             self._plan(snapshot, since=needed)
             self._give_turns(since=needed)
+            self._reservations.reconcile(snapshot)
         self._gates.reconcile(snapshot, without_a_turn=self._turns.without_a_turn())
         self._report_stripped(snapshot)
         # Last: an annotation changes the pod's resourceVersion, and the writes before it carry the one that
@@ -228,7 +234,9 @@ class Reclaimer:
 
     def lacking(self) -> Mapping[str, float]:
         """Model that somebody waits for -> GPUs that users who wait have less than they deserve."""
-        return {model: float(shares.starvation) for model, shares in dict(self._turns.accounts.shares).items()}
+        return {
+            model: float(shares.starvation) for model, shares in dict(self._turns.accounts.shares).items()
+        }
 
     def starved_users(self) -> Mapping[str, float]:
         """Model that somebody waits for -> users who wait and have less than they deserve."""
@@ -280,6 +288,7 @@ class Reclaimer:
         """Comebacks first: a pod that has left already must not wait for anything else."""
         ordered = (pod.metadata.uid for pod, _ in ordered_to_go(snapshot))
         wanted = {*snapshot.victims, *ordered, *self._broken_gangs.going}
+        wanted |= {pod.metadata.uid for pod in self._reservations.strays(snapshot)}
         if is_mirror_fresh(snapshot):
             wanted |= {pod.metadata.uid for _, pod in to_end(snapshot)}
         if self._terms.maia:

@@ -13,6 +13,7 @@ from cluster.objects.demand import demand
 from cluster.objects.device_selector import DeviceSelector, device_selector_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import ContainerNeed, Pod, container_needs
+from cluster.objects.reservation_pods import reads_its_gpus, reservation_of
 from cluster.objects.share_request import ShareRequest, share_request_of
 
 RequestKey = tuple[object, ...]
@@ -38,6 +39,10 @@ class GpuRequest:
     """Whether it may be placed on a cordoned node."""
     share: ShareRequest | None = None
     """The shares that it asks for; None if it asks for whole devices only."""
+    sees_by_annotation: bool = False
+    """Whether its containers with shares learn from annotations which GPUs these are of."""
+    reserves: bool = False
+    """Whether it is a reservation pod: then its selector names a numbered GPU."""
     only: frozenset[str] | None = None
     """UUIDs: the only devices of which it may have shares, since its booking has them there; None: any."""
     never: frozenset[str] = frozenset()
@@ -84,8 +89,9 @@ class GpuRequest:
     def key(self) -> RequestKey:
         """Equal for two pods without a hold or a nomination: every node has the same answer for both."""
         shares = self.share.kind if self.share else None
+        flags = self.tolerates_cordon, self.sees_by_annotation, self.reserves
         where = (self.only, self.never) if self.is_confined else None
-        return (*self.demand.items(), self.selector, self.priority, self.tolerates_cordon, shares, where)
+        return (*self.demand.items(), self.selector, self.priority, flags, shares, where)
 
     def competes_with(self, other: "GpuRequest") -> bool:
         """Whether one device could serve either of the two."""
@@ -102,8 +108,10 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
     Raises:
         QuantityError: a GPU amount that is not a whole number (the API server refuses those).
     """
-    needs = container_needs(pod)
+    needs, share, reservation = container_needs(pod), share_request_of(pod), reservation_of(pod)
     selector = device_selector_of(pod)
+    if reservation:
+        selector = replace(selector, uuids=frozenset({reservation.number}))
     return GpuRequest(
         needs=needs,
         demand=demand(needs),
@@ -112,5 +120,7 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
         hold=standing_hold(pod),
         priority=pod.spec.priority or 0,
         tolerates_cordon=tolerates_cordon(pod),
-        share=share_request_of(pod),
+        share=share,
+        sees_by_annotation=share is not None and reads_its_gpus(pod, (need.name for need in share.needs)),
+        reserves=reservation is not None,
     )

@@ -62,6 +62,11 @@ class _Place:
     """Positions of the containers in the request: no container has two slots of one GPU."""
 
 
+def with_opened(found: Rooms, opened: Rooms) -> Rooms:
+    """The GPUs, and others that a reservation pod could open."""
+    return {model: (*found.get(model, ()), *opened.get(model, ())) for model in sorted({*found, *opened})}
+
+
 def rooms(request: GpuRequest, view: NodeView) -> Rooms:
     """The GPUs of which the pod may be given a share now. A pod with a hold is offered those of its hold."""
     hold = request.hold

@@ -170,7 +170,8 @@ class ClusterState(ClusterCache):
         if not need:
             return None
         if booking is None:
-            return self._permanent_rejection(pod, request) if self._stays(pod) else None
+            stays = self._stays(pod) and not request.reserves
+            return self._permanent_rejection(pod, request) if stays else None
         places, hold_node = self._booking_plans.places(now), request.hold.node if request.hold else None
         if booking.spec.model not in places.checks:
             return None

@@ -149,6 +149,11 @@ CLIMBS = (
         "Inside booking.reclaimer, a",
     ),
     (
+        "booking/reclaimer/reservations/state_table.py",
+        "booking.reclaimer.reservations.reservations",
+        "Inside booking.reclaimer.reservations",
+    ),
+    (
         "booking/reclaimer/fair_shares/taking.py",
         "booking.reclaimer.fair_shares.turns",
         "Inside booking.reclaimer.fair_shares",

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import chain, combinations
 from typing import Final
 
+from cluster import names
 from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, first_created, is_live
@@ -150,7 +151,9 @@ class _Case:
         victims = set(self.hold.victims)
         theirs = {user_of(pod) for uid in victims if (pod := self.state.pods.get(uid))}
         booked = cover(self.state, self.now, theirs)
-        for uid in sorted(self.holders - victims):
+        # A reservation pod goes by itself.
+        stay = {uid for uid in self.holders if not self.state.pods[uid].metadata.annotation(names.RESERVES)}
+        for uid in sorted(stay - victims):
             yield f"{self.state.pods[uid].key} has a device of it and is not among its victims"
         for uid in sorted(victims):
             victim = self.state.pods.get(uid)

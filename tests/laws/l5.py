@@ -85,6 +85,8 @@ def _gone(state: State, bookers: AbstractSet[str]) -> set[str]:
 
 
 def _stays(pod: Pod) -> bool:
+    if pod.metadata.annotation(names.RESERVES):
+        return False  # it goes with those that share its GPU
     owners = {owner.kind for owner in pod.metadata.owner_references or ()}
     return pod.metadata.namespace in _SPARED or not owners.isdisjoint({"DaemonSet", "Node"})
 

@@ -38,8 +38,8 @@ class _Part:
 
 
 def may_share(uuid: str, pods: Iterable[Pod], state: State) -> bool:
-    """Whether these pods may have the GPU together."""
-    sharers = list(pods)
+    """Whether these pods may have the GPU together. The one that reserves it has no part of it."""
+    sharers = [pod for pod in pods if pod.metadata.annotation(names.RESERVES) != uuid]
     device = _device(uuid, sharers, state)
     if device is None or device.share is None or not all(map(_is_sharing, sharers)):
         return False

@@ -108,7 +108,8 @@ def _checker(pod: Pod, hold: Hold, snapshot: Snapshot) -> Checker:
 
 def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldStatus:
     """The status by the pods that still hold the devices or take the room: a problem if one may not leave."""
-    free = frozenset(uuid for uuid in hold.devices if not view.holders(uuid))
+    # A reservation pod goes by itself, once nobody shares its GPU.
+    free = frozenset(uuid for uuid in hold.devices if not view.holders(uuid) and uuid not in view.reserved)
     in_the_way = {uid for uuid in hold.devices for uid in view.holders(uuid)}
     victims: dict[str, Pod] = {}
     mates = {uid for uid in hold.victims if (v := snapshot.pods.get(uid)) and is_live(v) and gang_of(v)}

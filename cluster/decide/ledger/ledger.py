@@ -18,6 +18,7 @@ from cluster.decide.ledger.holdings import (
     PodHoldings,
     Source,
     as_reported,
+    as_reservation,
     holding_with,
     holdings,
     on_known_devices,
@@ -56,7 +57,8 @@ class AssumedBind:
         share = requested_shares(self.pod)
         if share and self.mode:
             share = msgspec.structs.replace(share, mode=self.mode)
-        return holding_with(self.pod.metadata.uid, self.node, self.assignment, share)
+        found = holding_with(self.pod.metadata.uid, self.node, self.assignment, share)
+        return as_reservation(found, self.pod)
 
 
 @dataclass(frozen=True, slots=True)
