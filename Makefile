@@ -169,6 +169,8 @@ $(DEMO)/.ready: requirements/demo.txt
 	Python 3.11 to 3.14, and $(PYTHON) is %d.%d: name another one with PYTHON=python3.12." % v[:2])'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo >&2 "$(PYTHON) cannot make virtual environments:\
 	 install its package, which is python3-venv on Debian and Ubuntu, or name another one with PYTHON."; exit 1; }
+	@mkdir -p $(DEMO) 2>/dev/null && test -w $(DEMO) || { echo >&2 "The folder $(DEMO) cannot be written: name another\
+	 one for the demo's virtual environment with DEMO."; exit 1; }
 	@echo "Making the demo's virtual environment in $(DEMO), once"
 	@$(PYTHON) -m venv --clear $(DEMO)
 	@$(DEMO)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --only-binary :all: \

@@ -30,6 +30,12 @@ class Capacity:
     """Booking id -> node -> devices that pods of the booking have there."""
     resources: Mapping[str, str] = field(default_factory=dict)
     """Model -> the resource under which pods request it; that of most nodes, where they differ."""
+    memories: Mapping[str, int] = field(default_factory=dict)
+    """Model -> MiB that each of its devices offers to shares; without the models that cannot be shared."""
+    slots: Mapping[str, int] = field(default_factory=dict)
+    """Model -> how many shares each of its devices can be in; ``PER_GPU`` where it is not here."""
+    unmeasured: frozenset[str] = frozenset()
+    """Those of the other models that have devices of unknown memory."""
     pauses: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
     """Model -> devices of unresponsive nodes: not guaranteed to any booking that begins before then."""
 

@@ -39,6 +39,7 @@ from booking.reclaimer.executor import Executor, ThreadExecutor
 from booking.reclaimer.gauges import Seen, show
 from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.reclaimer import Guards, Reclaimer
+from booking.reclaimer.reservations.manifest import ReservationTerms
 from booking.settings import ControllerSettings
 from cluster import event_reasons, names
 from cluster.cache import (
@@ -76,7 +77,7 @@ from cluster.process.certificates import CertificateExpiry
 from cluster.process.clock import Clock, SystemClock
 from cluster.process.https import TlsServer
 from cluster.process.lifecycle import Process
-from cluster.process.metrics import measured, new_registry
+from cluster.process.metrics import measured, measured_each, new_registry
 from cluster.process.probes import Check, Probes, ServeError, serve
 from cluster.process.settings import SettingsError, load
 
@@ -212,7 +213,7 @@ def admission(base: Base, metrics: Metrics) -> Webhook:
     view = CachedClusterView(base.cache, rules=settings.identity_rules, known=settings.jupyterhub_users)
     latest = partial(read_bookings, base.kube, base.cache)
     return Webhook(
-        _review(settings, gives_turns=lambda: _turns(base) is not None),
+        _review(base),
         view,
         base.clock,
         metrics,
@@ -272,16 +273,37 @@ def reclaim(base: Base) -> Reclaimer:
         order=by_priority_and_age,
         victims=LEAST_LOST_WORK,
         fair_shares=base.fair_shares.current,
+        reservations=_reservations(settings),
     )
     evictor.seen.on_change(reclaimer.trigger)
     _tell_hubs(base, elector.leads)
     leads = "1 where this replica reclaims."
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
+    _measure_shares(base.registry, reclaimer)
     base.process.thread("elector", elector.run)
     base.process.thread("reclaimer", reclaimer.run)
     base.process.thread("counted nodes", count.run)
     base.process.thread("events", events.run)
     return reclaimer
+
+
+def _measure_shares(registry: CollectorRegistry, reclaimer: Reclaimer) -> None:
+    """The gauges of fair shares."""
+    measured_each(
+        registry,
+        "reclaimer_starved_users",
+        "Users who wait for a GPU without a booking and have less than a fair share, by model, where this"
+        " replica leads.",
+        reclaimer.starved_users,
+        label="model",
+    )
+    measured_each(
+        registry,
+        "reclaimer_share_deficit_gpus",
+        "GPUs that these users have less than they deserve, by model.",
+        reclaimer.lacking,
+        label="model",
+    )
 
 
 def _tell_hubs(base: Base, leads: Callable[[], bool]) -> None:
@@ -346,7 +368,18 @@ def _terms(settings: ControllerSettings) -> EvictionSettings:
     )
 
 
-def _review(settings: ControllerSettings, *, gives_turns: Callable[[], bool]) -> Review:
+def _reservations(settings: ControllerSettings) -> ReservationTerms | None:
+    if not settings.sharing_reservation_image:
+        return None
+    return ReservationTerms(
+        image=settings.sharing_reservation_image,
+        scheduler=settings.scheduler_name,
+        pull_secrets=settings.sharing_reservation_pull_secrets,
+    )
+
+
+def _review(base: Base) -> Review:
+    settings, shares = base.settings, base.fair_shares.current
     creators = Creators(
         rules=settings.identity_rules,
         trusted=frozenset(settings.trusted_creators),
@@ -362,8 +395,11 @@ def _review(settings: ControllerSettings, *, gives_turns: Callable[[], bool]) ->
             dialects=settings.sharing_dialects,
             gpushare_unit=settings.sharing_gpushare_unit,
             default_percentage=settings.sharing_default,
+            by_annotation=bool(settings.sharing_reservation_image),
+            runtime_class=settings.sharing_runtime_class,
         ),
-        gives_turns=gives_turns,
+        gives_turns=lambda: _turns(base) is not None,
+        share_groups=lambda: shares().kubernetes_groups,
         maia=settings.maia,
         claims=settings.book_claims,
     )

@@ -2,6 +2,7 @@
 
 The booking server's ``policy_file`` reads the same file. A file that becomes invalid changes nothing; where
 it is invalid when the process starts, nobody waits for shares and nothing is taken for them (mode ``off``).
+Where there is no file, the default mode holds and everybody weighs the same.
 """
 
 import threading

@@ -19,6 +19,8 @@ class CapacityRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     topology: Topology
+    memory: int | None = None
+    """MiB of each of them; None: whole devices."""
     buffer: int = 0
     """Devices that must stay unbooked in addition: the policy's buffer."""
 

@@ -29,7 +29,7 @@ def needed(records: Iterable[Record], now: datetime, ahead: timedelta) -> frozen
         place.node
         for record in records
         if record.cancelled is None and record.end > now and record.start <= now + ahead
-        for place in record.plan
+        for place in record.places
     )
 
 

@@ -68,7 +68,7 @@ class PlanStatus:
     gpus: Mapping[str, int]
     """Model -> whole healthy GPUs that can be guaranteed."""
     booked: Mapping[str, int]
-    """Model -> GPUs of the running bookings."""
+    """Model -> GPUs of the running bookings; those that share one count it once."""
 
 
 class PlanController:
@@ -153,7 +153,7 @@ class PlanController:
             outcome = replanned(model, calendar, capacity, now, blocks=blocks)
             at_risk += len(outcome.at_risk)
             nodes |= needed(calendar.records.values(), now, self._keeps_ahead or timedelta())
-            booked[model] = sum(r.count for r in calendar.records.values() if r.start <= now < r.end)
+            booked[model] = sum(one.count for one in calendar.loads() if one.start <= now < one.end)
             if model in capacity.devices:
                 plans |= outcome.plans
         self._needed = frozenset(nodes)

@@ -26,7 +26,9 @@ class BookingRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Any spelling: ``NVIDIA A100-SXM4-80GB`` or ``NVIDIA-A100-SXM4-80GB``."""
     end: Instant
     count: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] = 1
-    """Whole GPUs. The bounds are those of JSON; whether so many exist is checked later."""
+    """GPUs. The bounds are those of JSON; whether so many exist is checked later."""
+    memory: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | None = None
+    """MiB of each of them; None means whole GPUs."""
     start: Instant | None = None
     """None means now."""
     namespace: str | None = None
@@ -35,15 +37,18 @@ class BookingRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """None means ``single-node`` for more than one GPU, else ``any``."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct, frozen=True, omit_defaults=True):
     """A node, and how many of its devices a booking has there."""
 
     node: str
+    """Empty for devices of a booking of shares that have no node at present."""
     count: int
+    lanes: tuple[int, ...] = ()
+    """Of a booking of shares, the number of each of these devices: shares of one number are on one device."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored booking: ``count`` devices of ``model`` for ``user`` in ``[start, end)``."""
+    """A stored booking: ``count`` devices of ``model``, or shares, for ``user`` in ``[start, end)``."""
 
     id: str
     """Random; a valid Kubernetes name."""
@@ -75,6 +80,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The administrator's reason for that."""
     waived: bool = False
     """Whether an administrator ended it, so that it does not count for the cooldown."""
+    memory: int | None = None
+    """MiB of each of its devices; None if they are its own as a whole."""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Its plan without the devices that have no node at present."""
+        return tuple(place for place in self.plan if place.node)
 
     @property
     def version(self) -> str:
@@ -117,6 +129,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     start: Instant | UnsetType = UNSET
     end: Instant | UnsetType = UNSET
     count: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | UnsetType = UNSET
+    memory: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | UnsetType = UNSET
+    """MiB of each device: of a booking of shares alone."""
     namespace: str | UnsetType | None = UNSET
     """None: it covers pods of every namespace."""
 
@@ -127,6 +141,7 @@ class SlotRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     model: str
     duration: Duration
     count: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] = 1
+    memory: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | None = None
     not_before: Instant | None = None
     """None means now."""
     deadline: Instant | None = None
@@ -135,11 +150,12 @@ class SlotRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     namespace: str | None = None
 
 
-class Slot(msgspec.Struct, frozen=True, kw_only=True):
+class Slot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An answer to that: as a booking it would be accepted now."""
 
     model: str
     count: int
+    memory: int | None = None
     topology: Topology
     namespace: str | None
     start: datetime

@@ -1,18 +1,29 @@
 """One request as the rules see it: what is requested, by whom, under which limits, at which instant. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from booking import durations
 from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.records import Record
 
+GPU: Final = 1000
+"""Thousandths of a whole GPU."""
+
+
+def thousandths(count: int, memory: int | None, offered: int | None) -> int:
+    """Thousandths of a GPU; of shares by their part of what each offers, all of it where that is unknown."""
+    if memory is None or not offered:
+        return count * GPU
+    return count * max(1, min(GPU, memory * GPU // offered))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleContext:
-    """``count`` devices of ``model`` in ``[start, end)``, requested at ``now``."""
+    """``count`` devices of ``model``, or a share of each, in ``[start, end)``, requested at ``now``."""
 
     now: datetime
     limits: Limits
@@ -27,6 +38,19 @@ class RuleContext:
     """The requested start: up to the tolerance before ``start``. Lengths are measured from here."""
     changing: Record | None = None
     """The booking that would become this one; None: a new one."""
+    memory: int | None = None
+    """MiB of each device; None: whole devices."""
+    memories: Mapping[str, int] = field(default_factory=dict)
+    """Model -> MiB that each of its devices offers to shares."""
+
+    @property
+    def thousandths(self) -> int:
+        """What limits on GPUs count: thousandths of a GPU."""
+        return thousandths(self.count, self.memory, self.memories.get(self.model))
+
+    def thousandths_of(self, record: Record) -> int:
+        """The same of a booking of the user's."""
+        return thousandths(record.count, record.memory, self.memories.get(record.model))
 
     @property
     def length(self) -> Duration:
@@ -54,9 +78,17 @@ class RuleContext:
             had is not None
             and had.start <= self.start
             and self.end <= had.end
-            and self.count <= had.count
+            and self.adds_no_gpus
             and self.model == had.model
         )
+
+    @property
+    def adds_no_gpus(self) -> bool:
+        """Whether it is a change to no more GPUs than the booking has, and no more memory of them."""
+        had = self.changing
+        if had is None or self.count > had.count:
+            return False
+        return had.memory is None or (self.memory is not None and self.memory <= had.memory)
 
     @property
     def is_spontaneous(self) -> bool:

@@ -4,16 +4,16 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry
 
-from booking.cluster_status import ClusterStatus
+from booking.cluster_status import ClusterStatus, ShareHistory
+from booking.cluster_status.gauges import show
 from booking.durations import read
-from booking.errors import ClusterError, StoreError
+from booking.errors import StoreError
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
 from booking.mirror.lease import MirrorLease
@@ -110,6 +110,7 @@ def build(settings: ServerSettings, clock: Clock, registry: CollectorRegistry | 
     for name, body in backends.following.threads.items():
         process.thread(name, body)
     process.thread("plan controller", backends.plan_controller.run)
+    process.thread("shares", backends.shares.run)
     process.thread("mirror", backends.mirror.run)
     if isinstance(backends.policy, PolicyFile):
         process.thread("policy file", backends.policy.run)
@@ -153,6 +154,7 @@ class Backends:
     plan_controller: PlanController
     terms: EvictionSettings
     wrong_clock: Check
+    shares: ShareHistory
 
 
 def _backends(
@@ -196,6 +198,13 @@ def _backends(
         ),
         terms=terms,
         wrong_clock=clock_skew_reason(kube.skew),
+        shares=ShareHistory(
+            cache,
+            clock,
+            terms,
+            unready_reason=following.unready_reason,
+            fair_shares=lambda: policy.current().fair_shares,
+        ),
     )
 
 
@@ -284,8 +293,9 @@ def _parts(backends: Backends, service: BookingService, roles: Roles) -> Parts:
         bookable=service.bookable,
         victims=LEAST_LOST_WORK,
         fair_shares=lambda: policy.current().fair_shares,
+        history=backends.shares,
     )
-    _measure_gpus(backends.registry, live)
+    show(live, backends.registry)
     return Parts(
         bookings=service,
         live=live,
@@ -398,49 +408,6 @@ def _measure_plan(registry: CollectorRegistry, plan_controller: PlanController) 
         lambda: plan_controller.status.booked if plan_controller.status else {},
         label="model",
     )
-
-
-def _measure_gpus(registry: CollectorRegistry, live: ClusterStatus) -> None:
-    """The gauges of the four words of docs/vocabulary.md."""
-    measured_each(
-        registry,
-        "server_bookable_gpus",
-        "GPUs that a booking which begins now could have, by model.",
-        _standing(live, "bookable"),
-        label="model",
-    )
-    measured_each(
-        registry,
-        "server_lent_gpus",
-        "GPUs of pods that leave when a booked pod needs them, by model.",
-        _standing(live, "lent"),
-        label="model",
-    )
-    measured_each(
-        registry,
-        "server_idle_though_booked_gpus",
-        "GPUs that a running booking has and no pod holds, by model.",
-        _standing(live, "idle_though_booked"),
-        label="model",
-    )
-    measured_each(
-        registry,
-        "server_in_use_gpus",
-        "GPUs of pods that stay (booked, protected, granted), by model.",
-        _standing(live, "in_use"),
-        label="model",
-    )
-
-
-def _standing(live: ClusterStatus, word: str) -> Callable[[], Mapping[str, float]]:
-    def read() -> Mapping[str, float]:
-        try:
-            counts = {one.model: getattr(one, word) for one in live.models()}
-        except ClusterError:
-            return {}
-        return {model: count for model, count in counts.items() if count is not None}
-
-    return read
 
 
 def _demand_audiences(settings: ServerSettings) -> None:

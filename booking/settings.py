@@ -158,6 +158,14 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The unit of `aliyun.com/gpu-mem`, as gpushare's device plugin had it."""
     sharing_default: Annotated[int, msgspec.Meta(ge=1, le=100)] = 25
     """Percent of a GPU's memory that a share has which names no amount (`nvidia.com/gpu.shared` alone)."""
+    sharing_reservation_image: str = ""
+    """Image of reservation pods, which open GPUs of nodes with another device plugin for shares: one that
+    does nothing until it is ended. Empty: no GPU is opened."""
+    sharing_reservation_pull_secrets: tuple[str, ...] = ()
+    """Secrets of our namespace with which nodes pull that image."""
+    sharing_runtime_class: str = ""
+    """RuntimeClass that pods with shares get if they name none, while reservation pods are on: the one under
+    which NVIDIA's runtime reads `NVIDIA_VISIBLE_DEVICES`."""
     policy_file: Path | None = None
     """The booking server's policy, of which `fair_shares` counts here; read again when it changes."""
     maia: bool = False

@@ -9,6 +9,8 @@ import msgspec
 
 _UNITS = (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", timedelta(minutes=1)))
 _LONGEST_TEXT = 80
+_GIB: Final = 1024
+_THOUSAND: Final = 1000
 _INSTANT: Final = re.compile(r"\b(\d{4}-\d{2}-\d{2} \d{2}:\d{2}(?::\d{2})?) UTC\b", re.ASCII)
 """An instant as ``instant`` writes it."""
 
@@ -32,6 +34,31 @@ def span(length: timedelta) -> str:
 def counted(amount: int, noun: str) -> str:
     """A number and its noun: ``1 GPU``, ``2 GPUs``."""
     return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
+
+
+def mebibytes(amount: int) -> str:
+    """An amount of memory in MiB: ``20 GiB``, ``24.5 GiB``, ``512 MiB``.
+
+    >>> mebibytes(20480), mebibytes(25088), mebibytes(1000)
+    ('20 GiB', '24.5 GiB', '1000 MiB')
+    """
+    if amount < _GIB:
+        return f"{amount} MiB"
+    return f"{amount / _GIB:.1f}".removesuffix(".0") + " GiB"
+
+
+def thousandths(amount: int) -> str:
+    """Thousandths of GPUs as a number of GPUs.
+
+    >>> thousandths(2000), thousandths(1250)
+    ('2', '1.25')
+    """
+    return f"{amount / _THOUSAND:.3f}".rstrip("0").removesuffix(".")
+
+
+def thousandths_actual(amount: int) -> int | str:
+    """The same for programs: a whole number where it is one."""
+    return amount // _THOUSAND if amount % _THOUSAND == 0 else thousandths(amount)
 
 
 def requested(amount: int) -> str:

@@ -85,7 +85,10 @@ class Actions:
         running = (
             b.spec
             for b in self._simulation.bookings()
-            if b.spec.user == person and b.spec.start <= now < b.spec.end and not b.status.ending
+            if b.spec.user == person
+            and b.spec.memory is None
+            and b.spec.start <= now < b.spec.end
+            and not b.status.ending
         )
         return next((spec.model for spec in running if used + gpus <= spec.count), None)
 

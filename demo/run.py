@@ -265,4 +265,5 @@ def _backends(site: Site) -> Backends:
         plan_controller=server.plan_controller,
         terms=EvictionSettings(notice_seconds=NOTICE_SECONDS),
         wrong_clock=server.wrong_clock,
+        shares=server.shares,
     )

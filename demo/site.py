@@ -7,8 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from booking.cluster_status import ShareHistory
+from booking.cluster_status.share_history import EVERY as SAMPLED_EVERY
 from booking.durations import Duration
 from booking.errors import StoreError
+from booking.eviction_settings import EvictionSettings
 from booking.mirror.lease import MirrorLease
 from booking.mirror.mirror import Mirror
 from booking.policy.fair_shares import FairShares
@@ -127,6 +130,18 @@ class DemoServer(Server):
         super().__init__(site, "server", database, Limits())
         self._site = site
         self.rules = rules
+
+    def build(self) -> None:
+        """With samples of who holds what."""
+        super().build()
+        self.shares = ShareHistory(
+            self.cache,
+            self.clock,
+            EvictionSettings(),
+            unready_reason=self.following.unready_reason,
+            fair_shares=lambda: self.rules.fair_shares,
+        )
+        self.every(SAMPLED_EVERY, self.shares.reconcile)
 
     @property
     def opened_store(self) -> Store:

@@ -1,5 +1,6 @@
 """What the kernel reports about a process in /proc/PID/stat, whatever its name is."""
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,13 @@ def fields_of(process: int | str) -> tuple[str, ...] | None:
     except OSError:
         return None
     return tuple(text.rpartition(")")[2].split())
+
+
+def used_seconds(process: int) -> float:
+    """The seconds of processor time that a process has used so far; 0 if there is no such process."""
+    fields = fields_of(process)
+    ticks = int(fields[USER_TICKS]) + int(fields[SYSTEM_TICKS]) if fields else 0
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def lives(process: int) -> bool:

@@ -14,6 +14,7 @@ from deviceplugin.advertised import AdvertisingOptions
 from deviceplugin.allocator import Allocator, AllocatorSources, first_devices
 from deviceplugin.beside.choice import at_start
 from deviceplugin.beside.observer import Observer
+from deviceplugin.beside.opening import Opening
 from deviceplugin.beside.role import Role
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.dra.prepared import PreparedFile
@@ -71,6 +72,15 @@ def claimed_devices(settings: Settings) -> Callable[[], frozenset[str] | None]:
     return partial(held_by_claims, _prepared(settings))
 
 
+def opening(settings: Settings) -> Opening | None:
+    """How GPUs that another plugin gives out are offered to pods that share them; None if they are not."""
+    if not settings.sharing_reservation_pods or not settings.sharing_slots:
+        return None
+    return Opening(
+        slots=settings.sharing_slots, reserve=settings.sharing_reserve_mib, own_dev=settings.own_dev_root
+    )
+
+
 def _observing(settings: Settings, sources: AllocatorSources, *, metrics: AgentMetrics, clock: Clock) -> Role:
     return Role.observing(
         Observer(
@@ -80,6 +90,7 @@ def _observing(settings: Settings, sources: AllocatorSources, *, metrics: AgentM
             pods=sources.pods.at_once,
             metrics=metrics,
             clock=clock,
+            opening=opening(settings),
         )
     )
 

@@ -18,7 +18,9 @@ from cluster.kube.access_review import Permission
 from cluster.kube.errors import ApiError
 from cluster.kube.events import NAMESPACE_OF_NODES
 from cluster.objects.nodes import Node
-from deviceplugin.beside.choice import whose
+from deviceplugin.beside.choice import Whose, whose
+from deviceplugin.beside.observer import amounts
+from deviceplugin.beside.opening import Opening
 from deviceplugin.injection import cdi, driver
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointFile
@@ -84,7 +86,7 @@ def examine(settings: Settings, tools: Tools) -> Iterator[Finding]:
     yield _processes(Processes(settings.proc_root))
     if settings.device_list_strategy is Strategy.CDI:
         yield _cdi_folder(settings.cdi_dir)
-    yield _shares(settings)
+    yield _shares(settings, tools)
     yield from _api(settings, tools)
 
 
@@ -136,10 +138,16 @@ def _processes(processes: Processes) -> Finding:
     return Finding("processes", "warning", message)
 
 
-def _shares(settings: Settings) -> Finding:
+def _shares(settings: Settings, tools: Tools) -> Finding:
     about, slots = "shares", settings.sharing_slots
-    if not slots:
+    mode, node = _whose(settings, tools)
+    if not slots or (mode == "existing" and not settings.sharing_reservation_pods):
         return Finding(about, "fine", "GPUs are given whole only.")
+    if mode == "existing":
+        way = Opening(slots=slots, reserve=settings.sharing_reserve_mib, own_dev=settings.own_dev_root)
+        if problem := way.problem(amounts(node)):
+            return Finding(about, "warning", f"No GPU can be opened for shares. {problem}")
+        return Finding(about, "fine", f"A reservation pod opens a GPU, which {slots} containers can share.")
     if settings.device_list_strategy is not Strategy.CDI:
         message = (
             f"With the strategy {settings.device_list_strategy} containers get their GPUs, but are not told"
@@ -190,15 +198,21 @@ def _sockets(settings: Settings) -> Iterator[Finding]:
 
 def _other_plugin(settings: Settings, tools: Tools) -> Finding:
     about, found = "other plugins", OtherPlugin(settings.device_plugins)()
-    try:
-        mode = whose(tools.node(), settings.device_plugin)
-    except ApiError:
-        mode = settings.device_plugin
+    mode, _ = _whose(settings, tools)
     if mode == "existing":
         return _existing(settings)
     if found is not None:
         return Finding(about, "wrong", found)
     return Finding(about, "fine", "None gives out GPUs on this node.")
+
+
+def _whose(settings: Settings, tools: Tools) -> tuple[Whose, Node | None]:
+    """Whose plugin gives out the GPUs, and the Node if it can be read."""
+    try:
+        node = tools.node()
+    except ApiError:
+        return settings.device_plugin, None
+    return whose(node, settings.device_plugin), node
 
 
 def _existing(settings: Settings) -> Finding:

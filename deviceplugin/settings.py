@@ -74,6 +74,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sharing_reserve_mib: Annotated[int, msgspec.Meta(ge=0, le=999_999)] = 512
     """MiB of each GPU that are not given in shares, besides what the driver keeps for itself: contexts of
     CUDA take some."""
+    sharing_reservation_pods: bool = False
+    """Whether GPUs that another device plugin gives out can be shared, each opened by a reservation pod, if
+    ``NVIDIA_VISIBLE_DEVICES`` has an effect on this node."""
+    own_dev_root: Path = Path("/dev")
+    """The folder of the device nodes of the agent's own container, which show whether it has."""
     kubelet_root: Path = Path("/var/lib/kubelet")
     """The folder that the kubelet's ``--root-dir`` names, at the same path on the node: in it are the sockets
     of the Pods API and of PodResources."""

@@ -33,9 +33,17 @@ DOCUMENTS: Final = tuple(
         "ARCHITECTURE.md",
         "docs/operations/events.md",
         "docs/operations/metrics.md",
+        "docs/operations/metrics-controller.md",
+        "docs/operations/metrics-node-agent.md",
         "docs/operations/names.md",
+        "docs/operations/names-objects.md",
+        "docs/operations/names-foreign.md",
+        "docs/operations/names-state.md",
         "docs/operations/problems.md",
         "docs/operations/settings.md",
+        "docs/operations/settings-controller.md",
+        "docs/operations/settings-node-agent.md",
+        "docs/operations/settings-server.md",
         "docs/extender.md",
         "docs/reclaiming.md",
         "docs/rules.md",
@@ -46,6 +54,7 @@ DOCUMENTS: Final = tuple(
     )
 )
 IMAGES: Final = ROOT / "docs" / "images"
+_OURS: Final = re.compile("gpu[-_]booking", re.IGNORECASE)
 _MARKED: Final = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -69,16 +78,30 @@ def render(text: str) -> str:
     return _MARKED.sub(replaced, text)
 
 
-def names_table() -> str:
-    """Every key and name of ours in the cluster."""
+def names_table(which: str) -> str:
+    """The names of one table: ``keys``, ``state``, ``objects``, ``foreign`` or ``reasons``."""
     spelled = (
-        (getattr(home, name), text)
+        (home, getattr(home, name), text)
         for home in (names, event_reasons, dialect_names)
         for name, text in docstrings(ROOT / f"{home.__name__.replace('.', '/')}.py").items()
     )
     # Groups of names are not names themselves.
-    rows = ((code(name), prose(text)) for name, text in spelled if isinstance(name, str))
+    known = [(home, name, text) for home, name, text in spelled if isinstance(name, str)]
+    rows = [
+        (code(name), prose(text))
+        for home, name, text in known
+        if which == ("reasons" if home is event_reasons else _table_of(name))
+    ]
     return table(("name", "meaning"), rows)
+
+
+def _table_of(name: str) -> str:
+    domain, slash, _ = name.partition("/")
+    if slash and domain == names.HOLD.partition("/")[0]:
+        return "state"
+    if slash and domain == names.CHECKPOINT_AT.partition("/")[0]:
+        return "keys"
+    return "objects" if _OURS.search(name) else "foreign"
 
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
@@ -106,7 +129,11 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "xids": xid_table,
     "health": health_table,
     "health-states": health_states_table,
-    "names": names_table,
+    "names-keys": lambda: names_table("keys"),
+    "names-state": lambda: names_table("state"),
+    "names-objects": lambda: names_table("objects"),
+    "names-foreign": lambda: names_table("foreign"),
+    "names-reasons": lambda: names_table("reasons"),
     "decisions": decisions_table,
     "rooms": rooms_diagram,
     "life": life_diagram,

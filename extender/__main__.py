@@ -96,6 +96,7 @@ def _cluster_state(settings: Settings, clock: Clock) -> ClusterState:
         sources=SOURCES,
         placement=settings.placement,
         claims=ClaimOptions(settings.dra_driver) if settings.book_claims else None,
+        bind_window=settings.bind_window,
     )
 
 
@@ -245,7 +246,7 @@ def _listen(
     )
     probes = Probes(ready.registry, ready=checks)
     if settings.mode == "dedicated":
-        serve_plainly(with_probes(app, probes), settings, process)
+        serve_plainly(with_probes(app, probes), settings, process, clock)
     process.closing("probes", serve(probes, settings.probe_host, settings.probe_port).close)
     return [served.problem] if served else []
 

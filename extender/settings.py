@@ -51,6 +51,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     booking server need the same."""
     placement: Placement = "binpack"
     """Which of the nodes that fit is best, for pods that request no policy."""
+    bind_window: Annotated[int, msgspec.Meta(ge=1, le=64)] = 8
+    """How many pods may be on their way to a node before its kubelet has answered for one, at most: so many
+    can be lost when its agent dies. A node starts with 1, and each answer widens it."""
     maia: bool = False
     """Whether MAIA's `terminate-at` on pods guarantees their GPUs; the controller needs the same."""
     restart_cost_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60

@@ -20,6 +20,7 @@ class UserInfo(Partial, frozen=True):
     """The user who sends the request, as the API server has authenticated them."""
 
     username: str = ""
+    groups: tuple[str, ...] = ()
 
 
 class Request(Partial, frozen=True):

@@ -9,6 +9,8 @@ import msgspec
 from booking.wording import quoted
 from cluster import names
 from cluster.objects.device_selector import mebibytes
+from cluster.objects.gangs import LEAST, MOST, gang_of, size_in
+from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 
 ON_EVICT: Final = ("recreate-without-gpu", "requeue", "delete")
@@ -23,6 +25,16 @@ def unreadable(annotations: Mapping[str, str]) -> Iterator[str]:
         text = annotations.get(key)
         if text is not None and not is_good(text.strip()):
             yield f"{key} is {form}, not {quoted(text)}: ignored."
+
+
+def nameless_gang(pod: Pod) -> Iterator[str]:
+    """Yield a warning where the size of a gang counts for nothing: nobody knows which pods are of it."""
+    text = pod.metadata.annotation(names.GANG_SIZE)
+    if text is not None and size_in(text) is not None and gang_of(pod) is None:
+        yield (
+            f"{names.GANG_SIZE} is ignored: this pod has no controller, so {names.GANG} must say of which"
+            " gang it is, by a name that all of its pods have."
+        )
 
 
 def _is_instant(text: str, *, strict: bool = True) -> bool:
@@ -60,5 +72,6 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[str], bool], str]]] = {
     names.REQUESTED_NOTICE: (_is_span, "a duration such as PT5M"),
     names.ON_EVICT: (lambda text: text in ON_EVICT, f"one of {', '.join(ON_EVICT)}"),
     names.SHARING: (lambda text: text in SHARING, f"one of {', '.join(SHARING)}"),
+    names.GANG_SIZE: (lambda text: size_in(text) is not None, f"a number from {LEAST} to {MOST}"),
     names.PLACEMENT: (lambda text: text in names.PLACEMENTS, f"one of {', '.join(names.PLACEMENTS)}"),
 }

@@ -21,7 +21,7 @@ def clause(found: Coverage, namespace: str) -> str:
     """
     booking, asks = found.booking, found.asks
     if asks is None and found.kind == "unbookable":
-        return "Bookings cover whole devices of one kind, and this pod asks for a share or for several"
+        return "Bookings cover devices of one kind, and this pod asks for several"
     if booking is None or asks is None:
         return "No running booking"
     spec, accepted = booking.spec, clipped(" or ".join(sorted(asks.accepts)))
@@ -31,7 +31,8 @@ def clause(found: Coverage, namespace: str) -> str:
         "namespace": f"is for pods of namespace {_short(spec.namespace or '')}",
         "resource": f"is of {spec.resource}, and this pod asks for {asks.resource}",
         "model": f"is not for this pod, which accepts {accepted}",
-        "count": f"is too small for this pod, which asks for {counted(asks.gpus, 'GPU')}",
+        "share": f"is for shares of {spec.memory} MiB, and this pod asks for {_wanted(asks)}",
+        "count": f"is too small for this pod, which asks for {_wanted(asks)}",
         "used-up": _use(found, asks, namespace),
         "place": "does not cover a pod where this one runs",
     }
@@ -46,10 +47,17 @@ def day(moment: datetime) -> str:
 
 def _use(found: Coverage, asks: Candidate, namespace: str) -> str:
     by = _pods(found.users, namespace)
+    others = f" besides those of {by}" if by else ""
+    if found.left is None:
+        return f"has too little left{others}, and this pod asks for {_wanted(asks)}"
     if found.left <= 0:
         return f"is used up by {by}"
-    others = f" besides those of {by}" if by else ""
     return f"has {counted(found.left, 'GPU')} left{others}, and this pod asks for {asks.gpus}"
+
+
+def _wanted(asks: Candidate) -> str:
+    share = asks.wants.shares.share if asks.wants.shares else None
+    return share.text if share else counted(asks.gpus, "GPU")
 
 
 def _pods(pods: tuple[Pod, ...], namespace: str) -> str:

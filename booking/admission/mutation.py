@@ -10,7 +10,9 @@ import msgspec
 
 from booking.admission.owner import Ownership
 from booking.admission.pod_reader import Json, asks, with_annotation, with_gate
+from booking.admission.seen_shares import seen_by_annotation
 from booking.admission.sharing_dialects.containers import containers, gpus
+from booking.admission.sharing_dialects.translation import Sharing
 from booking.gpu_stripping import NOTHING, spec_with_zero, spec_without_amounts, spec_without_gpu
 from cluster import dialect_names, names
 from cluster.objects.bookings import Booking
@@ -19,6 +21,7 @@ from cluster.objects.pods import Container
 from cluster.objects.replaced_fields import Replaced, encode_replaced, replaced_in
 from cluster.objects.share_request import DEFAULT_MODE
 
+NO_SHARING: Final = Sharing()
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 _CLASSES: Final = frozenset({names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS})
@@ -40,6 +43,7 @@ def admitted(
     *,
     is_queued: bool = False,
     limits: Mapping[str, dict[str, str]] | None = None,
+    sharing: Sharing = NO_SHARING,
 ) -> Json:
     """The pod with everything that a GPU pod gets.
 
@@ -50,6 +54,7 @@ def admitted(
         scheduler: the ``schedulerName`` of GPU pods.
         is_queued: whether it waits behind our scheduling gate.
         limits: container -> the limits in whose place it has shares.
+        sharing: whether its containers with shares see by an annotation which GPUs these are of.
     """
     metadata, spec = pod["metadata"], pod["spec"]
     class_name = names.BOOKED_CLASS if booking else names.OPPORTUNISTIC_CLASS
@@ -64,11 +69,14 @@ def admitted(
     annotations |= {names.ADMITTED: "true"} | cover_annotations_of(booking) | _mode(spec, annotations)
     dropped = _OF_CLASS if spec.get("priorityClassName") != class_name else frozenset()
     changed = {"schedulerName": scheduler, "priorityClassName": class_name}
-    kept = {key: value for key, value in spec.items() if key not in dropped}
+    kept: Json = _seeing_its_own({key: value for key, value in spec.items() if key not in dropped})
+    if sharing.by_annotation:
+        kept, seen = seen_by_annotation(kept, runtime_class=sharing.runtime_class)
+        annotations |= seen
     return {
         **pod,
         "metadata": {**metadata, "annotations": annotations},
-        "spec": {**with_gate(_seeing_its_own(kept), set_it=is_queued), **changed},
+        "spec": {**with_gate(kept, set_it=is_queued), **changed},
     }
 
 

@@ -20,7 +20,7 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from booking.admission.annotation_checks import unreadable
+from booking.admission.annotation_checks import nameless_gang, unreadable
 from booking.admission.cover_message import clause, day
 from booking.admission.free_gpus import FreeGpus
 from booking.admission.mutation import admitted, given_up, guided, stripped
@@ -43,7 +43,9 @@ from cluster.decide.entitlement import UserCoverage
 from cluster.decide.identity import UsersOf
 from cluster.objects.claims import PodClaims
 from cluster.objects.cover_annotations import instant_in
+from cluster.objects.gangs import Gang, gang_of
 from cluster.objects.pods import Pod
+from cluster.objects.share_request import asks_for_shares
 
 Kind = Literal[
     "booked",
@@ -113,6 +115,8 @@ class ReviewRequest:
     namespace: str
     pod: Json
     """The pod as it came in the request, before any change of ours."""
+    groups: frozenset[str] = frozenset()
+    """``userInfo.groups`` of the request."""
     is_last: bool = False
     """Whether it was reviewed before, and changed by other webhooks since.
 
@@ -151,6 +155,8 @@ class _Case:
     """Container -> the limits in whose place it has shares."""
     until: str | None = None
     """MAIA's ``terminate-at``, which counts where no booking of ours covers the pod."""
+    groups: frozenset[str] = frozenset()
+    """The groups of its user by which shares are divided."""
 
     @property
     def why(self) -> str:
@@ -179,6 +185,14 @@ class _NoGpu:
     zero: frozenset[str]
 
 
+def _together(gang: Gang) -> str:
+    """A gang starts whole, so all of its pods wait until their devices are kept for them."""
+    return (
+        f"This pod starts together with the other pods of its gang, {gang.size} in all, once they exist and"
+        " there are GPUs for all."
+    )
+
+
 def _never() -> bool:
     return False
 
@@ -200,6 +214,8 @@ class Review:
     """Which spellings of shares are understood."""
     gives_turns: Callable[[], bool] = _never
     """Whether GPUs without a booking are given in turn now: then pods wait behind the gate all the same."""
+    share_groups: Callable[[], frozenset[str]] = frozenset
+    """The groups, as the API server names them, by which GPUs without a booking are divided."""
     maia: bool = False
     """Whether ``terminate-at`` on pods of trusted creators is MAIA's and is kept, also on comebacks."""
     claims: bool = False
@@ -252,14 +268,22 @@ class Review:
             other = _NoGpu(request, received, kept, until, notes, forged, zero)
             return self._guided(other, view) if by_claims else self._other(other)
         case = self._case(request, kept, view, now, is_certain=is_certain, until=until, claims=claims)
-        case = replace(case, limits=shares.replaced)
-        notes = (*notes, *unreadable(pod.metadata.annotations or {}))
+        case = replace(case, limits=shares.replaced, groups=self._groups_of(request))
+        notes = (*notes, *unreadable(pod.metadata.annotations or {}), *nameless_gang(pod))
         strips, queues = self._strips(request, case, now), self._queues(case, now)
+        gang = gang_of(case.stored) if self.gives_turns() else None
         room = view.room(case.stored) if is_certain and (strips or queues) else "unknown"
         if strips and room == "full":
             return replace(self._stripped(received, case, notes, zero), forged=forged)
-        is_queued = queues and (room == "full" or (room == "free" and view.is_spoken_for(case.stored)))
+        is_spoken_for = room == "free" and queues and view.is_spoken_for(case.stored)
+        is_queued = queues and (gang is not None or room == "full" or is_spoken_for)
+        notes = (*([_together(gang) if gang else IN_LINE] if is_queued else []), *notes)
         return replace(self._admitted(received, case, now, notes, is_queued=is_queued), forged=forged)
+
+    def _groups_of(self, request: ReviewRequest) -> frozenset[str]:
+        """Those of the creator's groups that divide shares; a hub creates pods for others, so it has none."""
+        is_for_others = request.creator in {self.creators.ourselves, *self.creators.trusted}
+        return frozenset() if is_for_others else request.groups & self.share_groups()
 
     def _shares(self, request: ReviewRequest, received: Json, view: ClusterView) -> Translation:
         """The pod with its shares as limits; one that has them already or is a static pod's mirror as it is.
@@ -345,11 +369,14 @@ class Review:
         return policy == "strip"
 
     def _queues(self, case: _Case, now: datetime) -> bool:
-        """Whether the pod waits behind our gate if no GPU is left: it has no guarantee and names no node."""
+        """Whether the pod waits behind our gate if no GPU is left: it has no guarantee and names no node.
+
+        There are no turns for shares of a GPU.
+        """
         is_guaranteed = case.granted(now) or (case.found and case.found.cover)
-        return (
-            (self.queue_gate or self.gives_turns()) and not is_guaranteed and not case.stored.spec.node_name
-        )
+        if is_guaranteed or case.stored.spec.node_name:
+            return False
+        return not asks_for_shares(case.stored) if self.gives_turns() else self.queue_gate
 
     def _gpu_removed(self, case: _NoGpu) -> Outcome:
         request, received, notes = case.request, case.received, case.notes
@@ -376,12 +403,20 @@ class Review:
     ) -> Outcome:
         booking = case.found.cover if case.found else None
         after = admitted(
-            case.pod, case.whose, booking, self.scheduler, is_queued=is_queued, limits=case.limits
+            case.pod,
+            case.whose,
+            booking,
+            self.scheduler,
+            is_queued=is_queued,
+            limits=case.limits,
+            sharing=self.sharing,
         )
         if case.until is not None and booking is None:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
+        if case.groups:
+            after = with_annotation(after, names.GROUPS, msgspec.json.encode(sorted(case.groups)).decode())
         kind: Kind = "booked" if booking else "opportunistic"
-        warnings = (_cover_warning(case, now), *([IN_LINE] if is_queued else []), *notes)
+        warnings = (_cover_warning(case, now), *notes)
         return Outcome(kind=kind, patch=patch(received, after), warnings=warnings)
 
 

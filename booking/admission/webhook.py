@@ -128,6 +128,7 @@ class Webhook:
             return Outcome(kind="untouched")
         review_request = ReviewRequest(
             creator=request.user_info.username,
+            groups=frozenset(request.user_info.groups),
             namespace=request.namespace,
             pod=_object_in(request),
             is_last=is_last,

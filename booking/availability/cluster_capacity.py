@@ -1,15 +1,16 @@
 """The capacity of a cluster at one instant: which devices are usable, and where bookings' pods run. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
 from booking.capacity import Capacity, Grant
 from booking.eviction.maia_grants import granted_until
 from booking.eviction_settings import EvictionSettings
-from cluster.decide.booking_plan.supply import NodeSupply, SupplySnapshot, node_supply
+from cluster.decide.booking_plan.supply import NodeSupply, SupplySnapshot, bookable_devices, node_supply
 from cluster.decide.ledger import NodeView
+from cluster.objects.inventory import Device, Sharing
 
 PAUSE: Final = timedelta(minutes=15)
 """How long nothing new is guaranteed on a node whose agent is unresponsive: about what a machine needs
@@ -40,8 +41,33 @@ def supply(instant: SupplySnapshot, terms: EvictionSettings) -> Capacity:
         grants=_fixed(grants),
         pins=pins,
         resources={model: _most_frequent(found) for model, found in resources.items()},
+        memories=_offered(instant.views.values(), lambda share: share.memory),
+        slots=_offered(instant.views.values(), lambda share: share.slots),
+        unmeasured=frozenset(
+            model for view in instant.views.values() for model, device in _whole(view) if not device.memory
+        ),
         pauses=_fixed(pauses),
     )
+
+
+def _offered(views: Iterable[NodeView], amount: Callable[[Sharing], int]) -> dict[str, int]:
+    """Model -> what each device offers to shares; a model with a device that offers none is left out.
+
+    A lane may get any device of its model.
+    """
+    offered: dict[str, set[int]] = {}
+    for view in views:
+        for model, device in _whole(view):
+            share = device.share if device.memory else None
+            offered.setdefault(model, set()).add(amount(share) if share and share.slots else 0)
+    return {model: least for model, some in offered.items() if (least := min(some))}
+
+
+def _whole(view: NodeView) -> Iterator[tuple[str, Device]]:
+    """(model, device) of each healthy GPU of a node that a booking could have as a whole."""
+    for model, device in () if view.fault else bookable_devices(view.devices):
+        if device.parent is None and device.is_healthy:
+            yield model, device
 
 
 def _most_frequent(counts: Counter[str]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from booking.availability.calendars import Calendar, planned_booking, seconds
+from booking.availability.calendars import Calendar, instant, planned_booking, seconds
 from booking.capacity import Capacity, Grant
 from booking.records import Place, Record
 from booking.store_records import Block
@@ -39,7 +39,7 @@ class CurrentPlan:
     fixed: frozenset[Item]
     """Where pods run; these are not moved."""
     placed: Mapping[str, Sequence[Placed]]
-    """Booking id -> its items, of bookings whose place differs from the stored one."""
+    """Unit of the calendar -> its items, of those whose place differs from the stored one."""
     fixed_until: int
     pods: Mapping[str, int]
     """Node -> devices that pods of the booking being changed have there."""
@@ -80,12 +80,9 @@ class CurrentPlan:
         found = {key: dict(placed) for key, placed in self.placed.items()}
         for item, node in places.items():
             if item.key not in found:
-                found[item.key] = dict(planned_booking(self.calendar.records[item.key]).placed())
+                found[item.key] = dict(self.calendar.unit(item.key).placed())
             found[item.key][item] = node
-        plans = {
-            key: tuple(Place(node, count) for node, count in planned(list(placed.items())))
-            for key, placed in found.items()
-        }
+        plans = self.calendar.plans({key: planned(list(placed.items())) for key, placed in found.items()})
         return {key: plan for key, plan in plans.items() if plan != self.calendar.records[key].plan}
 
 
@@ -107,19 +104,21 @@ def current_plan_of(
         changing: a booking that is left out, except for its pods that run outside its node.
     """
     attempt = PlanAttempt(model_plan, fixed_until=seconds(now + FIXED_AHEAD), steps=STEPS)
-    if changing is not None and changing.id in calendar.records:
+    pods = pins.get(changing.id, {}) if changing is not None else {}
+    pins = calendar.unit_pins(pins)
+    if changing is not None and calendar.has_unit(changing.id):
         for item, node in planned_booking(calendar.records[changing.id]).placed():
             if attempt.node_plan(node) is not None:
                 attempt.take(item, node)
     fixed: set[Item] = set()
     found: dict[str, dict[Item, str]] = {}
-    running = {key: calendar.records[key] for key in sorted(pins.keys() & calendar.records.keys())}
-    running = {key: record for key, record in running.items() if record.end > now}
-    held = Pinned.of(model_plan, (planned_booking(record) for record in running.values()), pins)
-    for key, record in running.items():
+    running = {key: calendar.unit(key) for key in sorted(pins) if calendar.has_unit(key)}
+    running = {key: unit for key, unit in running.items() if instant(unit.end) > now}
+    held = Pinned.of(model_plan, running.values(), pins)
+    for key, unit in running.items():
         if changing is not None and key == changing.id:
             continue
-        placed = planned_booking(record).placed()
+        placed = unit.placed()
         if all(attempt.node_plan(node) is not None for _, node in placed):
             pinned = pin(attempt, placed, pins[key], held)
             fixed.update(item for item, _ in pinned)
@@ -136,7 +135,7 @@ def current_plan_of(
         fixed=frozenset(fixed),
         placed={key: tuple(placed.items()) for key, placed in found.items()},
         fixed_until=seconds(now + FIXED_AHEAD),
-        pods=pins.get(changing.id, {}) if changing is not None else {},
+        pods=pods,
         has_begun=changing is not None and changing.start <= now + FIXED_AHEAD,
     )
 
@@ -164,13 +163,10 @@ def _place_unplaced(
     for item in model_plan.unplaced:
         of.setdefault(item.key, []).append(item)
     for key, items in sorted(of.items(), key=lambda each: (each[0] not in pins, each[1][0].start, each[0])):
-        record = calendar.records.get(key)
-        if record is None or record.end <= now or (changing is not None and key == changing.id):
+        unit = calendar.unit(key) if calendar.has_unit(key) else None
+        if unit is None or instant(unit.end) <= now or (changing is not None and key == changing.id):
             continue
-        only, placed = (
-            follow(planned_booking(record), {}, pins.get(key, {}), items),
-            planned_booking(record).placed(),
-        )
+        only, placed = follow(unit, {}, pins.get(key, {}), items), unit.placed()
         if attempt.place_all(items, only) or (only and attempt.place_all(items)):
             kept = {item: node for item, node in placed if node != NO_NODE}
             found[key] = kept | {item: attempt.places[item] for item in items}
@@ -187,8 +183,7 @@ def _place_unplaced(
 
 def _note(item: Item, node: str, calendar: Calendar, found: dict[str, dict[Item, str]]) -> None:
     """Record the new place of another booking that was moved for one that had no place."""
-    record = calendar.records.get(item.key)
-    placed = dict(planned_booking(record).placed()) if record else {}
+    placed = dict(calendar.unit(item.key).placed()) if calendar.has_unit(item.key) else {}
     if item in placed and (item.key in found or placed[item] != node):
         found.setdefault(item.key, placed)[item] = node
 

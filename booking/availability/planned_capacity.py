@@ -10,7 +10,7 @@ maintenance, or a device that has become unhealthy), the plan controller has ano
 visible here; then an answer is checked against what the plan controller would do.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -19,20 +19,33 @@ from typing import Final
 import msgspec
 
 from booking import wording
-from booking.availability.calendars import Calendar, calendar_of, planned_booking, seconds
+from booking.availability.calendars import Calendar, calendar_of, instant, planned_booking, seconds
 from booking.availability.current_plan import FIXED_AHEAD, CurrentPlan, blocks_of, current_plan_of
 from booking.availability.replan import replanned
-from booking.availability.start_search import OneNode, Sum, first_start, instant
+from booking.availability.share_search import Held, ShareSearch, WantedShares, scarcity
+from booking.availability.start_search import OneNode, Sum, first_start
 from booking.capacity import Capacity
 from booking.free_capacity import CapacityRequest, FreeCapacity, Placement, Shortage, Timetable
 from booking.records import Place, Record
 from booking.store_records import Block
-from cluster.decide.booking_plan import STEPS, Item, PlanAttempt, PlannedBooking, Timeline, is_whole, planned
+from cluster.decide.booking_plan import (
+    STEPS,
+    Item,
+    PlanAttempt,
+    PlannedBooking,
+    Timeline,
+    is_whole,
+    planned,
+    shares_of,
+)
+from cluster.objects.slots import PER_GPU
 
 TRIES: Final = 16
 """How many starts at which the sum fits are examined closely in search of the earliest."""
 TRY_STEPS: Final = 24
 """How many places are tried for all of these starts together."""
+SHARE_TRIES: Final = 32
+"""The same for shares: at more starts there is room, but not on one device all the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +88,7 @@ class PlannedCapacity:
         now: datetime,
         changing: Record | None = None,
     ) -> None:
-        self._model, self._calendar, self._capacity = model, calendar, capacity
+        self._model, self._capacity = model, capacity
         self._now, self._changing, self._maintenance = now, changing, blocks
         self._total = capacity.total(model)
         # A running booking continues where it is: a node that is unresponsive for a moment is no reason to
@@ -83,10 +96,13 @@ class PlannedCapacity:
         is_new = changing is None or changing.start > now
         pauses = capacity.pauses.get(model, ()) if is_new else ()
         self._blocks = blocks_of(model, capacity, blocks, now, pauses=pauses)
+        self._calendar = self._without_gone(calendar, changing)
         self._load = self._loaded()
         wholes = calendar.has_wholes(now, without=changing.id if changing else None)
         self._is_watched = bool(wholes or self._blocks)
         self._current_plan: CurrentPlan | None = None
+        self._scarcities: dict[int, Timeline] = {}
+        """MiB -> what ``_scarcity`` is made from."""
         self._tried: dict[tuple[CapacityRequest, int, int], Placement | None] = {}
 
     # --- what evaluation asks ------------------------------------------------------------------------
@@ -94,6 +110,9 @@ class PlannedCapacity:
         """Why the devices are not available throughout ``[start, end)``; None when they are."""
         if end <= start:
             return None
+        if wanted.memory is not None:
+            found = self._placed(wanted, start, end) is not None
+            return None if found else self._too_little(wanted, start, end)
         free = self._total - self._load.most(seconds(start), seconds(end)) - wanted.buffer
         if wanted.count > free:
             return self._short(wanted, max(0, free), start, end)
@@ -106,6 +125,8 @@ class PlannedCapacity:
 
         If that would take too many searches of the booking plan, a later start that is certain.
         """
+        if wanted.memory is not None:
+            return self._earliest_shares(wanted, timetable)
         load = self._sum(wanted)
         start = first_start(load, timetable, timetable.start_at(timetable.not_before))
         if not self._needs_place(wanted):
@@ -134,6 +155,115 @@ class PlannedCapacity:
             return self._placed(wanted, start, end)
         return self._unwatched(wanted, start, end)
 
+    def _without_gone(self, calendar: Calendar, changing: Record | None) -> Calendar:
+        """The calendar without bookings of shares that are over, and without the one being changed."""
+        gone = calendar.past_shares(self._now)
+        if changing is not None and changing.id in calendar.shares:
+            gone.append(calendar.shares[changing.id])
+        if gone:
+            # The plan is cached there, and changed here a little.
+            calendar.plan(self._devices, self._blocks)
+        return calendar.without(gone)
+
+    @property
+    def _devices(self) -> Mapping[str, int]:
+        return self._capacity.devices.get(self._model, {})
+
+    # --- shares --------------------------------------------------------------------------------------
+    def _earliest_shares(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
+        """The first start with a place; after so many tries, the first at which whole GPUs would have one."""
+        if (wanted.memory or 0) > self._capacity.memories.get(self._model, 0):
+            return None
+        load = self._scarcity(wanted)
+        start = first_start(load, timetable, timetable.start_at(timetable.not_before))
+        certain = self._certain(msgspec.structs.replace(wanted, memory=None), timetable)
+        left = TRY_STEPS
+        for _ in range(SHARE_TRIES):
+            if start is None or (certain is not None and start >= certain):
+                break
+            placing, left = self._try(wanted, start, timetable.end_of(start), left)
+            if placing is not None:
+                return start
+            turn = self._next_turn(seconds(start))
+            start = None if turn is None else first_start(load, timetable, timetable.start_at(instant(turn)))
+        return certain
+
+    def _next_turn(self, after: int) -> int | None:
+        """When the load changes next, or a share ends."""
+        lanes, change = self._calendar.lanes.values(), self._load.next_change(after)
+        turns = [one.end for lane in lanes if lane.item.end > after for one in lane.shares if one.end > after]
+        return min([*turns, *([] if change is None else [change])], default=None)
+
+    def _scarcity(self, wanted: CapacityRequest) -> Sum:
+        """Where no share of that size has a place, whatever is moved."""
+        capacity, memory = self._capacity, wanted.memory or 0
+        if memory not in self._scarcities:
+            self._scarcities[memory] = scarcity(
+                self._calendar.lanes.values(),
+                self._load,
+                memory=memory,
+                offered=capacity.memories.get(self._model, 0),
+                slots=capacity.slots.get(self._model, PER_GPU),
+            )
+        return Sum(self._scarcities[memory], self._total - wanted.buffer - wanted.count)
+
+    def _share_search(
+        self, wanted: CapacityRequest, start: datetime, end: datetime, steps: int
+    ) -> ShareSearch:
+        changing, current = self._changing, self._current()
+        held = Held()
+        if changing is not None:
+            had = shares_of(planned_booking(changing))
+            held = Held(
+                devices=tuple(one.device for one in had if one.device),
+                nodes=tuple(one.node for one in had if one.device),
+                has_begun=changing.start <= self._now + FIXED_AHEAD,
+            )
+            # What has begun has been in its lanes since then.
+            start = changing.start if changing.start <= self._now else start
+        return ShareSearch(
+            WantedShares(
+                key=changing.id if changing else "",
+                start=seconds(start),
+                end=seconds(end),
+                count=wanted.count,
+                memory=wanted.memory or 0,
+                is_together=is_whole(wanted.count, wanted.topology),
+                offered=self._capacity.memories.get(self._model, 0),
+                slots=self._capacity.slots.get(self._model, PER_GPU),
+                limit=self._total - wanted.buffer,
+            ),
+            current,
+            self._calendar,
+            self._load,
+            steps=steps,
+            held=held,
+        )
+
+    def _try_shares(
+        self, wanted: CapacityRequest, start: datetime, end: datetime, steps: int
+    ) -> tuple[Placement | None, int]:
+        """A place for the shares, if any, and how many more may be tried; at first others are not moved."""
+        for budget in (0, steps) if steps else (0,):
+            search = self._share_search(wanted, start, end, budget)
+            placing = search.place()
+            if placing is not None and (not self._is_strained or self._is_kept(wanted, start, end, placing)):
+                return placing, steps if budget == 0 else search.left
+        return None, search.left if steps else 0
+
+    def _too_little(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Shortage:
+        search = self._share_search(wanted, start, end, 0)
+        search.place()
+        free = min(search.found, wanted.count - 1)
+        size = wording.mebibytes(wanted.memory or 0)
+        return Shortage(
+            free=free,
+            total=self._total,
+            message=f"{wording.counted(free, 'share')} of {size} of a GPU of model {self._model} can be had "
+            f"all the time from {wording.instant(start)} to {wording.instant(end)}, "
+            f"and {wording.requested(wanted.count)}.",
+        )
+
     # --- the sum -------------------------------------------------------------------------------------
     def _loaded(self) -> Timeline:
         changing = self._changing
@@ -152,7 +282,7 @@ class PlannedCapacity:
 
     # --- the booking plan ----------------------------------------------------------------------------
     def _needs_place(self, wanted: CapacityRequest) -> bool:
-        return self._is_watched or is_whole(wanted.count, wanted.topology)
+        return self._is_watched or wanted.memory is not None or is_whole(wanted.count, wanted.topology)
 
     def _certain(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
         """A start that needs no search: one node has room without moves, or all bookings have ended."""
@@ -176,7 +306,7 @@ class PlannedCapacity:
 
     def _current(self) -> CurrentPlan:
         if self._current_plan is None:
-            model_plan = self._calendar.plan(self._capacity.devices.get(self._model, {}), self._blocks)
+            model_plan = self._calendar.plan(self._devices, self._blocks)
             self._current_plan = current_plan_of(
                 model_plan, self._calendar, self._capacity.pins, self._now, changing=self._changing
             )
@@ -193,6 +323,8 @@ class PlannedCapacity:
         self, wanted: CapacityRequest, start: datetime, end: datetime, steps: int
     ) -> tuple[Placement | None, int]:
         """A place for the devices, if any, and how many more places may be tried."""
+        if wanted.memory is not None:
+            return self._try_shares(wanted, start, end, steps)
         current_plan, booking = self._current(), self._planned_booking(wanted, start, end)
         items = [item for item, _ in booking.placed()]
         for only in current_plan.bounds(booking):
@@ -227,6 +359,7 @@ class PlannedCapacity:
             before,
             id=key,
             count=wanted.count,
+            memory=wanted.memory,
             topology=wanted.topology,
             start=start,
             end=end,
@@ -251,7 +384,7 @@ class PlannedCapacity:
         """
         changing = self._changing
         was = self._calendar.records.get(changing.id) if changing else None
-        model_plan = self._calendar.plan(self._capacity.devices.get(self._model, {}), self._blocks)
+        model_plan = self._calendar.plan(self._devices, self._blocks)
         attempt = PlanAttempt(model_plan, fixed_until=seconds(self._now), steps=0)
         for item, node in planned_booking(was).placed() if was else ():
             if node in model_plan.node_plans:

@@ -5,14 +5,14 @@ were made, those with running pods before all others; the latest ones are at ris
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from booking.availability.calendars import Calendar, planned_booking, seconds
+from booking.availability.calendars import Calendar, instant, seconds
 from booking.availability.current_plan import CurrentPlan, blocks_of, current_plan_of, follow
 from booking.capacity import Capacity
-from booking.records import Place, Record
+from booking.records import Place
 from booking.store_records import Block
 from cluster.decide.booking_plan import (
     NO_NODE,
@@ -46,11 +46,18 @@ def replanned(
     model: str, calendar: Calendar, capacity: Capacity, now: datetime, *, blocks: Sequence[Block] = ()
 ) -> Outcome:
     """The new places of a model's bookings, and which bookings are at risk."""
-    live = {key: record for key, record in calendar.records.items() if record.end > now}
+    loads = blocks_of(model, capacity, blocks, now)
+    if gone := calendar.past_shares(now):
+        calendar.plan(capacity.devices.get(model, {}), loads)  # it is cached there, and changed a little here
+        calendar = calendar.without(gone)
+    is_watched = bool(calendar.has_wholes(now) or loads)
+    if not is_watched and calendar.load.most(seconds(now), INDEFINITELY) <= capacity.total(model):
+        return Outcome()
+    live = {key: unit for key in calendar.units if instant((unit := calendar.unit(key)).end) > now}
     if not live:
         return Outcome()
-    keeping = _Keeping(model, calendar, live, capacity, blocks_of(model, capacity, blocks, now), now)
-    return keeping.watched() if calendar.has_wholes(now) or keeping.loads else keeping.summed()
+    keeping = _Keeping(model, calendar, live, capacity, loads, calendar.unit_pins(capacity.pins), now)
+    return keeping.unshared(keeping.watched() if is_watched else keeping.summed())
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +66,34 @@ class _Keeping:
 
     model: str
     calendar: Calendar
-    live: Mapping[str, Record]
+    live: Mapping[str, PlannedBooking]
+    """What the plan places, by the calendar's keys: bookings of whole devices, and lanes."""
     capacity: Capacity
     loads: tuple[Load, ...]
+    pins: Mapping[str, Mapping[str, int]]
+    """Unit -> node -> devices that pods have there."""
     now: datetime
 
     def summed(self) -> Outcome:
         """The outcome where only single devices are guaranteed: the sum over all nodes decides."""
         total, now = self.capacity.total(self.model), seconds(self.now)
-        if self.calendar.load.most(now, INDEFINITELY) <= total:
-            return Outcome()
         load, at_risk = Timeline(), set[str]()
-        for record in self._ranked():
-            start, end = max(now, seconds(record.start)), seconds(record.end)
-            if load.most(start, end) + record.count <= total:
-                load = load.plus(start, end, record.count)
+        for unit in self._ranked():
+            start = max(now, unit.start)
+            if load.most(start, unit.end) + unit.count <= total:
+                load = load.plus(start, unit.end, unit.count)
             else:
-                at_risk.add(record.id)
+                at_risk.add(unit.key)
         return Outcome(at_risk=frozenset(at_risk))
+
+    def unshared(self, outcome: Outcome) -> Outcome:
+        """The outcome, with the bookings of shares that are larger than what a device offers now."""
+        offered = self.capacity.memories.get(self.model, 0)
+        lanes = ((key, self.calendar.lanes[key]) for key in self.live if key in self.calendar.lanes)
+        lost = {
+            booking for key, lane in lanes if lane.peak > offered for booking in self.calendar.members(key)
+        }
+        return replace(outcome, at_risk=outcome.at_risk | lost) if lost else outcome
 
     def watched(self) -> Outcome:
         """Find a place for every booking: as they are, or with a few of them moved, or all placed again."""
@@ -96,18 +113,18 @@ class _Keeping:
     def _devices(self) -> Mapping[str, int]:
         return self.capacity.devices.get(self.model, {})
 
-    def _ranked(self) -> list[Record]:
-        pins = self.capacity.pins
-        return sorted(self.live.values(), key=lambda one: (one.id not in pins, one.created, one.id))
+    def _ranked(self) -> list[PlannedBooking]:
+        created = self.calendar.created
+        return sorted(
+            self.live.values(), key=lambda one: (one.key not in self.pins, created(one.key), one.key)
+        )
 
     def _lifted(self, current_plan: CurrentPlan) -> list[Placed] | None:
         """Items that must move so that no node is overfull; None where moving them cannot be enough."""
         placed = {
             item for node_plan in current_plan.model_plan.node_plans.values() for item in node_plan.items
         }
-        if any(
-            item not in placed for key in self.live for item, _ in planned_booking(self.live[key]).placed()
-        ):
+        if any(item not in placed for unit in self.live.values() for item, _ in unit.placed()):
             return None
         lifted: list[Placed] = []
         model_plan, now = current_plan.model_plan, seconds(self.now)
@@ -120,7 +137,7 @@ class _Keeping:
             ]
             if not movable:
                 return None
-            latest = max(movable, key=lambda item: (self.live[item.key].created, item))
+            latest = max(movable, key=lambda item: (self.calendar.created(item.key), item))
             lifted.append((latest, node))
             model_plan = model_plan.changed([(latest, node)], ())
         return lifted
@@ -131,28 +148,28 @@ class _Keeping:
         plans: dict[str, list[Placed]] = {}
         at_risk: set[str] = set()
         # What pods hold is nobody else's, wherever their booking finds its place.
-        held = {record.id: self._put_off_plan(attempt, record) for record in self._ranked()}
-        for record in self._ranked():
-            for item, node in held[record.id]:
+        held = {unit.key: self._put_off_plan(attempt, unit) for unit in self._ranked()}
+        for unit in self._ranked():
+            for item, node in held[unit.key]:
                 attempt.take(item, node)
-            placed = planned_booking(record).placed()
-            if not self._is_placed(attempt, record, placed):
-                at_risk.add(record.id)
-            self._put_off_plan(attempt, record)
+            if not self._is_placed(attempt, unit):
+                at_risk.add(unit.key)
+            self._put_off_plan(attempt, unit)
         for item, node in attempt.places.items():
             plans.setdefault(item.key, []).append((item, node))
-        found = {key: _plan(placed) for key, placed in plans.items()} | dict.fromkeys(at_risk, ())
+        calendar = self.calendar
+        found = calendar.plans({key: planned(plans.get(key, ())) for key in plans.keys() | at_risk})
         return Outcome(
-            plans={key: plan for key, plan in found.items() if plan != self.live[key].plan},
-            at_risk=frozenset(at_risk),
+            plans={key: plan for key, plan in found.items() if plan != calendar.records[key].plan},
+            at_risk=frozenset(booking for key in at_risk for booking in calendar.members(key)),
         )
 
-    def _put_off_plan(self, attempt: PlanAttempt, record: Record) -> list[Placed]:
-        """Put the booking's pods where they run, as far as its place on the attempt is another."""
-        placed = [(item, attempt.places.get(item, NO_NODE)) for item, _ in planned_booking(record).placed()]
+    def _put_off_plan(self, attempt: PlanAttempt, unit: PlannedBooking) -> list[Placed]:
+        """Put the unit's pods where they run, as far as its place on the attempt is another."""
+        placed = [(item, attempt.places.get(item, NO_NODE)) for item, _ in unit.placed()]
         found = [
             (item, node)
-            for item, node in off_plan_pods(placed, self.capacity.pins.get(record.id, {}))
+            for item, node in off_plan_pods(placed, self.pins.get(unit.key, {}))
             if attempt.node_plan(node) is not None
         ]
         for item, node in found:
@@ -160,12 +177,13 @@ class _Keeping:
         attempt.fix(item for item, _ in found)
         return found
 
-    def _is_placed(self, attempt: PlanAttempt, record: Record, placed: Sequence[Placed]) -> bool:
+    def _is_placed(self, attempt: PlanAttempt, unit: PlannedBooking) -> bool:
+        placed = unit.placed()
         items = [item for item, _ in placed]
         here = {item: node for item, node in placed if attempt.node_plan(node) is not None}
-        for only in _bounds(planned_booking(record), here, self.capacity.pins.get(record.id, {})):
+        for only in _bounds(unit, here, self.pins.get(unit.key, {})):
             if attempt.place_all(items, only):
-                if record.id in self.capacity.pins:
+                if unit.key in self.pins:
                     attempt.fix(items)
                 return True
         return False
@@ -180,7 +198,3 @@ def _bounds(
         yield follow(booking, {}, pods)
     yield here
     yield {}
-
-
-def _plan(placed: Sequence[Placed]) -> tuple[Place, ...]:
-    return tuple(Place(node, count) for node, count in planned(placed))

@@ -1,10 +1,10 @@
 """The first start of a timetable that finds a gap, where a booking's length depends on its start. Pure."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, Protocol
 
-from booking.availability.calendars import seconds
+from booking.availability.calendars import instant, seconds
 from booking.free_capacity import Timetable
 from cluster.decide.booking_plan import ModelPlan, Timeline
 
@@ -86,11 +86,6 @@ def first_start(load: Load, timetable: Timetable, start: datetime) -> datetime |
         if turn is None:
             return None
         start = timetable.start_at(instant(turn))
-
-
-def instant(at: int) -> datetime:
-    """The instant for a booking plan's number of seconds."""
-    return datetime.fromtimestamp(at, UTC)
 
 
 def _least(timetable: Timetable, start: datetime) -> int:

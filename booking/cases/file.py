@@ -14,6 +14,7 @@ from cluster.objects.bookings import Topology
 from cluster.objects.meta import Instant
 
 Amount = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+Size = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 
 
 class CaseFileError(ValueError):
@@ -31,6 +32,8 @@ class Booked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     model: str = ""
     """By default the only existing model."""
     count: Amount = 1
+    memory: Size | None = None
+    """MiB of each device; None: whole devices."""
     topology: Topology | None = None
     released: Instant | None = None
     cancelled: Instant | None = None
@@ -47,6 +50,8 @@ class CaseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Instead of the end: P2D, 36h."""
     model: str = ""
     count: int | None = None
+    memory: int | None = None
+    """MiB of each device; None: whole devices."""
     topology: Topology | None = None
     namespace: str | None = None
 
@@ -102,6 +107,8 @@ class CaseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Path of the policy file, relative to this file; None: the manual's policy."""
     capacity: Mapping[str, Mapping[str, Amount]]
     """Model -> node -> devices."""
+    memory: Mapping[str, Size] = {}
+    """Model -> MiB that each of its devices offers to shares; others are booked whole only."""
     history: tuple[Booked, ...] = ()
     maintenance: tuple[Maintained, ...] = ()
     cases: tuple[OneCase, ...]

@@ -52,7 +52,10 @@ def replay(file: CaseFile, policy: Policy) -> tuple[Outcome, ...]:
     Raises:
         CaseFileError: a case makes no sense: more is booked than exists, an unknown booking is changed.
     """
-    capacity = Capacity({names.model_label(model): dict(nodes) for model, nodes in file.capacity.items()})
+    capacity = Capacity(
+        {names.model_label(model): dict(nodes) for model, nodes in file.capacity.items()},
+        memories={names.model_label(model): memory for model, memory in file.memory.items()},
+    )
     return tuple(_replayed(case, file, policy, capacity) for case in file.cases)
 
 
@@ -175,7 +178,7 @@ def _placed(booked: Sequence[Booked], capacity: Capacity, now: datetime) -> list
     for record in _records(booked, capacity):
         free_capacities = _free_capacities(records, capacity, now)
         lives = record.cancelled is None and record.end > now
-        want = CapacityRequest(count=record.count, topology=record.topology)
+        want = CapacityRequest(count=record.count, topology=record.topology, memory=record.memory)
         placing = (
             free_capacities(record.model).place(want, max(record.start, now), record.end) if lives else None
         )
@@ -224,6 +227,7 @@ def _records(booked: Sequence[Booked], capacity: Capacity) -> Iterator[Record]:
             user=each.user,
             model=_model(each.model, capacity),
             count=each.count,
+            memory=each.memory,
             topology=_topology(each.topology, each.count),
             namespace=None,
             start=each.start.astimezone(UTC),
@@ -275,7 +279,13 @@ def _request(
     count = request.count if request.count is not None else (changing.count if changing else 1)
     topology = request.topology or (changing.topology if changing else None)
     return BookingRequest(
-        model=model, start=start, end=end, count=count, topology=topology, namespace=request.namespace
+        model=model,
+        start=start,
+        end=end,
+        count=count,
+        memory=request.memory or (changing.memory if changing else None),
+        topology=topology,
+        namespace=request.namespace,
     )
 
 

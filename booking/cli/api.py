@@ -220,7 +220,9 @@ def offers(alternatives: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     for one in alternatives:
         why = str(one.get("why") or "").replace("-", " ").replace("gpus", "GPUs")
         span = f"from {_moment(one.get('start'))} to {_moment(one.get('end'))}"
-        yield f"  {one.get('count')} x {one.get('model')} {span}" + (f" ({why})" if why else "")
+        memory = one.get("memory")
+        share = f"{wording.mebibytes(memory)} of " if isinstance(memory, int) else ""
+        yield f"  {one.get('count')} x {share}{one.get('model')} {span}" + (f" ({why})" if why else "")
 
 
 def _moment(text: object) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from booking import wording
+from booking import share_sizes, wording
 from booking.cli import output
 from booking.cli.api import offers
 from booking.cli.errors import CommandError
@@ -16,6 +16,8 @@ from booking.cli.server_connection import ServerConnection
 from booking.cli.time_parsing import UnclearTimeError
 from cluster import names
 
+MEMORY: Final = "MEMORY"
+"""What the help calls an amount that ``memory_of`` reads."""
 _LIVE: Final = frozenset({"planned", "active"})
 
 T = TypeVar("T")
@@ -27,11 +29,11 @@ def columns(server: ServerConnection, *, has_users: bool = False) -> tuple[Colum
     return (
         Column("ID", lambda b: b["id"]),
         Column("MODEL", lambda b: b["model"], may_be_cut=True),
-        Column("GPUS", lambda b: b["count"]),
+        Column("GPUS", gpus),
         Column("STATE", state, colour=_colour),
         Column("START", lambda b: output.short(b["start"], zone, now)),
         Column("END", lambda b: output.short(b["end"], zone, now)),
-        Column("LEFT", lambda b: _left(b, now)),
+        Column("LEFT", lambda b: _left(b, now), wide=has_users),
         Column("USER", lambda b: b.get("user"), wide=not has_users, may_be_cut=True),
         Column("NAMESPACE", lambda b: b.get("namespace") or "all", wide=True),
         Column("TOPOLOGY", lambda b: b.get("topology"), wide=True),
@@ -42,6 +44,12 @@ def columns(server: ServerConnection, *, has_users: bool = False) -> tuple[Colum
         Column("BY", lambda b: b.get("created_by"), wide=True),
         Column("REASON", lambda b: b.get("reason"), wide=True),
     )
+
+
+def gpus(booking: Row) -> str:
+    """How many GPUs, and of shares how much of each: ``2``, ``2 x 20 GiB``."""
+    count = str(booking["count"])
+    return f"{count} x {wording.mebibytes(booking['memory'])}" if booking.get("memory") else count
 
 
 def state(booking: Row) -> str:
@@ -131,7 +139,8 @@ def book(
 def summary_of(server: ServerConnection, booking: Row) -> str:
     """``2 x NVIDIA-A100 from Mon ... to Fri ... (Europe/Stockholm)``."""
     start, end = (output.local(booking[key], server.zone) for key in ("start", "end"))
-    return f"{booking['count']} x {booking['model']} from {start} to {end} ({server.zone.key})"
+    share = f"{wording.mebibytes(booking['memory'])} of " if booking.get("memory") else ""
+    return f"{booking['count']} x {share}{booking['model']} from {start} to {end} ({server.zone.key})"
 
 
 def parsed(read: Callable[..., T], *arguments: Any) -> T:
@@ -156,6 +165,23 @@ def model_of(server: ServerConnection, word: str) -> str:
     if len(found) > 1:
         raise CommandError(_several(word, found))
     return found[0] if found else word
+
+
+def memory_of(server: ServerConnection, text: str, model: str) -> int:
+    """MiB of each GPU of a model, for an amount that was typed.
+
+    Raises:
+        click.UsageError: it is no amount.
+    """
+
+    def offered() -> int | None:
+        models = server.api.get("/availability").get("models", ())
+        return next((each.get("memory") for each in models if each["model"] == model), None)
+
+    try:
+        return share_sizes.mebibytes_of(text, offered)
+    except share_sizes.ShareSizeError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def known_model(server: ServerConnection, word: str) -> str:

@@ -4,6 +4,7 @@ from booking.cluster_status.cluster_status import ClusterStatus
 from booking.cluster_status.holder_classes import HolderClass
 from booking.cluster_status.now import DeviceNow, DeviceState, HolderNow, NextNow, NodeNow, Now
 from booking.cluster_status.queue import Queue, QueuedPod, QueueOfModel, ShareOfUser
+from booking.cluster_status.share_history import ShareHistory, SharesOverTime
 from booking.cluster_status.snapshot import StatusSnapshot, about, take
 from booking.cluster_status.standings import ModelNow, Standing
 from booking.cluster_status.usage import SquatterNow, UseNow
@@ -22,7 +23,9 @@ __all__ = [
     "Queue",
     "QueueOfModel",
     "QueuedPod",
+    "ShareHistory",
     "ShareOfUser",
+    "SharesOverTime",
     "SquatterNow",
     "Standing",
     "StatusSnapshot",

@@ -14,6 +14,8 @@ from booking.cluster_status.namespace_facts import NamespaceFacts
 from booking.cluster_status.never_created import last_seen, newest_about, why_never_created
 from booking.cluster_status.now import Now, now_of
 from booking.cluster_status.queue import Queue, queue_of, sentences
+from booking.cluster_status.share_history import ShareHistory, SharesOverTime, shares_over_time
+from booking.cluster_status.share_record import ShareRecord
 from booking.cluster_status.snapshot import StatusSnapshot, about, take
 from booking.cluster_status.standings import ModelNow, models_now, standings_of
 from booking.cluster_status.viewer import Viewer
@@ -22,6 +24,7 @@ from booking.errors import ClusterError, StoreError, UnknownPodError
 from booking.eviction.snapshot import VictimPolicy
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
+from booking.fair_shares.queue import NOTHING_OWED
 from booking.policy.fair_shares import FairShares
 from booking.policy.visibility import Visibility
 from booking.principals import Principal
@@ -63,6 +66,7 @@ class ClusterStatus:
         bookable: Callable[[], Mapping[str, int] | None] = lambda: None,
         victims: VictimPolicy = LEAST_LOST_WORK,
         fair_shares: Callable[[], FairShares] = FairShares,
+        history: ShareHistory | None = None,
     ) -> None:
         """Create it.
 
@@ -78,6 +82,7 @@ class ClusterStatus:
             bookable: model -> GPUs that the calendar leaves for a booking that begins now.
             victims: who may be evicted, as the controller decides it.
             fair_shares: how GPUs without a booking are divided, as the controller reads it.
+            history: of the shares.
         """
         self._cache, self._kube, self._clock, self._terms = cache, kube, clock, terms
         self._booking_plans = BookingPlans(cache)
@@ -85,6 +90,8 @@ class ClusterStatus:
         self._may_read_events, self._victims = may_read_events, victims
         self._resources, self._calendar, self._fair_shares = resources, bookable, fair_shares
         self._namespace_facts = NamespaceFacts(kube, clock)
+        self._share_record = ShareRecord(kube, clock, terms.namespace)
+        self._history = history
 
     def now(self, who: Principal) -> Now:
         """Nodes, devices, holders, and who would be evicted next.
@@ -127,7 +134,7 @@ class ClusterStatus:
         shares = self._fair_shares()
         if shares.effective(maia=self._terms.maia) == "off" or pod.metadata.uid not in snapshot.pods:
             return found
-        more = sentences(snapshot, pod.metadata.uid, shares, viewer)
+        more = sentences(snapshot, pod, shares, viewer, recorded=self._share_record.books())
         return msgspec.structs.replace(found, because=(*found.because, *more))
 
     def queue(self, who: Principal, model: str | None = None) -> Queue:
@@ -136,11 +143,19 @@ class ClusterStatus:
         Raises:
             ClusterError: the state of the cluster is not known now.
         """
-        found = queue_of(self._snapshot(), self._viewer(who), self._fair_shares(), maia=self._terms.maia)
+        shares = self._fair_shares()
+        mode = shares.effective(maia=self._terms.maia)
+        recorded = NOTHING_OWED if mode == "off" else self._share_record.books()
+        found = queue_of(self._snapshot(), self._viewer(who), shares, mode=mode, recorded=recorded)
         if model is None:
             return found
         label = names.model_label(model)
         return msgspec.structs.replace(found, models=tuple(one for one in found.models if one.model == label))
+
+    def shares_over_time(self, who: Principal) -> tuple[SharesOverTime, ...]:
+        """Who held and deserved how many GPUs of each model within a day; of models that anybody held."""
+        samples = self._history.samples() if self._history else {}
+        return tuple(shares_over_time(samples, self._clock.now(), self._viewer(who)))
 
     def mine(self, who: Principal) -> tuple[tuple[str, str], ...]:
         """Namespaces and names, sorted, of the user's own pods that request GPUs."""
@@ -148,14 +163,17 @@ class ClusterStatus:
         own = (pod for pod in pods if Viewer.user_of(pod) == who.user)
         return tuple(sorted((pod.metadata.namespace, pod.metadata.name) for pod in own))
 
-    def quota_warnings(self, user: str, namespace: str | None, count: int, model: str) -> tuple[str, ...]:
-        """Warnings that a quota may refuse pods of a user's booking of so many GPUs in this namespace.
+    def quota_warnings(
+        self, user: str, namespace: str | None, count: int, model: str, *, is_shared: bool = False
+    ) -> tuple[str, ...]:
+        """Warnings that a quota may refuse pods of a user's booking of so many GPUs or shares there.
 
         None for a booking without a namespace: its pods may be anywhere.
         """
         if namespace is None or not _NAMESPACE.fullmatch(namespace):
             return ()
-        resource = self._resources().get(model, names.GPU_RESOURCE)
+        whole = self._resources().get(model, names.GPU_RESOURCE)
+        resource = names.SHARED_RESOURCE if is_shared else whole
         own = sum(
             demand(container_needs(pod)).get(resource, 0)
             for pod in dict(self._cache.pods).values()

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from booking.cluster_status.given import given_as
 from booking.cluster_status.holder_classes import Classes, HolderClass
 from booking.cluster_status.snapshot import StatusSnapshot
 from booking.cluster_status.standings import ModelNow, Standing, Standings, models_now, standings_of
@@ -199,10 +200,6 @@ def _less(view: NodeView, *, is_counted: bool) -> str | None:
     return " ".join(found)
 
 
-def _given(real: str | None) -> str | None:
-    return None if real is None else f"The kubelet has given its pod {real}."
-
-
 def _device(
     device: Device,
     view: NodeView,
@@ -222,7 +219,7 @@ def _device(
         model=device.model,
         state=state,
         standing=seen.standings.get((view.name, device.uuid)),
-        why=reason or _given(used.real(device.uuid) if holders else None),
+        why=reason or given_as(device, view, used, holders),
         pods=tuple(
             _holder(pod, device, view, seen, memory=used.memory(device.uuid, pod.metadata.uid))
             for pod in shown
@@ -255,6 +252,13 @@ def _state(
         return "opportunistic", f"{who} must leave for a booked one." if is_outgoing else None
     if device.uuid in on_hold:
         return "held", "It is kept for a booked pod that is about to start."
+    return _unheld(device, view)
+
+
+def _unheld(device: Device, view: NodeView) -> tuple[DeviceState, str | None]:
+    """The state of a healthy device that no pod has, and that is kept for none."""
+    if device.uuid in view.reserved:
+        return "held", "It is open for shares, and nobody has one."
     return "free", "Claims give it: it cannot be booked." if is_unbookable_claim(device) else None
 
 
@@ -263,7 +267,7 @@ def _shares(device: Device, view: NodeView) -> SharesNow | None:
     if use is None or not use.shares:
         return None
     return SharesNow(
-        pods=use.shares,
+        pods=use.shares - (device.uuid in view.reserved),
         memory_mib=use.memory,
         offered_mib=device.share.memory if device.share else device.memory,
         compute_percent=use.compute,
@@ -294,7 +298,7 @@ def _next(snapshot: StatusSnapshot, viewer: Viewer) -> Iterator[NextNow]:
     alive = [name for name, (_, agent) in snapshot.node_snapshots.items() if agent == "alive"]
     position: dict[str, int] = {}
     for one in order(snapshot, excluded=snapshot.outgoing, nodes=alive):
-        position[one.model] = position.get(one.model, 0) + 1
+        position[one.model] = position.get(one.model, 0) + one.is_first
         pod = snapshot.pods[one.uid]
         is_seen = viewer.may_name(pod)
         yield NextNow(

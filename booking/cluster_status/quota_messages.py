@@ -17,7 +17,7 @@ REMEDY: Final = (
     f" (scopeSelector, PriorityClass {names.OPPORTUNISTIC_CLASS}): then it never refuses a booked pod."
 )
 
-_UNITS: Final = {names.GPU_RESOURCE: "GPU"}
+_UNITS: Final = {names.GPU_RESOURCE: "GPU", names.SHARED_RESOURCE: "shared GPU"}
 """Resource -> what people call one of it; others are called by their names."""
 
 

@@ -15,6 +15,7 @@ from booking.cluster_status.holder_classes import Classes
 from booking.cluster_status.snapshot import StatusSnapshot
 from cluster import names
 from cluster.decide.ledger import NodeView
+from cluster.decide.reserve import unused_lanes
 from cluster.objects.bookings import Booking
 from cluster.objects.inventory import Device, is_mixed, is_replica, is_unbookable_claim
 from cluster.objects.maintenance import BlocksError, decode_blocks
@@ -148,9 +149,12 @@ def _idle(snapshot: StatusSnapshot, unheld: Mapping[tuple[str, str], int]) -> Co
 def _unused(snapshot: StatusSnapshot) -> Iterator[_Unused]:
     """What running bookings have and their pods do not; a pod outside its booking's place uses it up too."""
     held = _held(snapshot)
-    for booking in snapshot.bookings.values():
-        if booking.is_running(snapshot.now):
+    running = [booking for booking in snapshot.bookings.values() if booking.is_running(snapshot.now)]
+    for booking in running:
+        if booking.spec.memory is None:
             yield from _unused_of(booking, held.get(booking.name, Counter()))
+    for node, model, count in unused_lanes(running, held):
+        yield _Unused(node, model, count)
 
 
 def _unused_of(booking: Booking, held: Counter[str]) -> Iterator[_Unused]:

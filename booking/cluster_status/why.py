@@ -1,7 +1,10 @@
 """The explanation of a pod, for users who may see it. Pure."""
 
+from dataclasses import replace
+
 import msgspec
 
+from booking.cluster_status.given import given_by_agent
 from booking.cluster_status.snapshot import StatusSnapshot
 from booking.cluster_status.viewer import Viewer
 from booking.eviction.maia_grants import granted_until
@@ -23,7 +26,9 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 def why_of(pod: Pod, snapshot: StatusSnapshot, viewer: Viewer) -> Why:
     """Explain a pod to a user, who learns of other users' pods only what they may."""
     granted = granted_until(pod, snapshot.terms)
-    found = explain_pod(pod, snapshot.explanation, granted=granted, may_name=viewer.may_name)
+    given = {pod.metadata.uid: given_by_agent(pod, snapshot, viewer)}
+    seen = replace(snapshot.explanation, given=given)
+    found = explain_pod(pod, seen, granted=granted, may_name=viewer.may_name)
     return Why(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,

@@ -6,7 +6,7 @@ kubelet says as well, and it alone how many can be had. What only NVML knows is 
 sick, how it is used, several models on one node (the labels name the first).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, Literal
 
@@ -16,6 +16,7 @@ from cluster.objects.inventory import (
     InventoryError,
     encode_inventory,
     inventory_of,
+    is_replica,
     numbered_uuid,
     resource_of,
 )
@@ -53,14 +54,14 @@ def wanted(node: Node, held: AbstractSet[str], without_agent: WithoutAgent) -> M
 
 
 def counted(node: Node, held: AbstractSet[str]) -> tuple[Device, ...]:
-    """The node's numbered GPUs: none is ever left out that it had before."""
+    """The node's numbered GPUs: none is left out that it had before, but turns when GPUs are given whole."""
     before = _published(node)
     is_ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions or ())
     out = frozenset(device.uuid for device in before if not device.is_healthy)
     found: list[Device] = []
     for resource in sorted({*_offered(node), *map(resource_of, before)}):
-        had = sum(resource_of(device) == resource for device in before)
-        devices = _devices(node, resource, had)
+        was = [device for device in before if resource_of(device) == resource]
+        devices = _devices(node, resource, was, held)
         allocatable = _amount(node.status.allocatable, resource) if is_ready else 0
         reasons = () if is_ready else (NOT_READY,) * len(devices)
         found += with_amount(devices, allocatable, held, reasons=reasons, rather=(out,))
@@ -84,18 +85,19 @@ def _offered(node: Node) -> set[str]:
     return {name for name in amounts if names.is_gpu_resource(name) and _amount(node.status.capacity, name)}
 
 
-def _devices(node: Node, resource: str, had: int) -> list[Device]:
+def _devices(node: Node, resource: str, was: Sequence[Device], held: AbstractSet[str]) -> list[Device]:
     """All GPUs of a resource, as if they were healthy."""
     kind = resource.removesuffix(names.SHARED_SUFFIX)
     turns = max(1, _label_count(node, kind, "replicas"))
     is_renamed = kind != resource
-    is_replica = turns > 1 or is_renamed
+    is_turn = turns > 1 or is_renamed
     labelled = 0 if is_renamed else _label_count(node, kind, "count") * turns
-    total = max(_amount(node.status.capacity, resource), labelled, had)
+    had = (number for number, one in enumerate(was, 1) if is_replica(one) == is_turn or one.uuid in held)
+    total = max(_amount(node.status.capacity, resource), labelled, *had)
     model = names.model_label((node.metadata.labels or {}).get(f"{kind}.product", "")) or NAMELESS
-    if is_replica and not model.endswith(names.SHARED_MODEL):
+    if is_turn and not model.endswith(names.SHARED_MODEL):
         model += names.SHARED_MODEL
-    memory = 0 if is_replica else _label_count(node, kind, "memory")
+    memory = 0 if is_turn else _label_count(node, kind, "memory")
     return [
         Device(
             uuid=_uuid(node.metadata.name, resource, number),

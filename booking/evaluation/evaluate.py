@@ -36,6 +36,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """Model in label form, as it would be stored."""
     count: int
+    memory: int | None = None
+    """MiB of each of them; None: whole GPUs."""
     topology: Topology
     namespace: str | None
     start: datetime | None
@@ -112,8 +114,9 @@ def evaluate(
     if decision.is_accepted and (deadline is None or decision.end <= deadline):
         return decision
     proposal = _proposal(decision, decision.start, decision.end)
-    # An impossible namespace would be refused with every other request as well.
-    if any(request_validation.of_namespace(request.namespace)) or not alternatives.makes_sense(proposal):
+    # An impossible namespace would be refused with every other request as well, and so would another kind.
+    impossible = (*request_validation.of_namespace(request.namespace), *_of_kind(changing, request))
+    if impossible or not alternatives.makes_sense(proposal):
         return decision
     return msgspec.structs.replace(
         decision, alternatives=alternatives.find(inquiry, proposal), is_searched=True
@@ -159,7 +162,12 @@ def instead_of(
         )
 
     proposal = Proposal(
-        start=lost.start, end=lost.end, count=lost.count, model=lost.model, topology=lost.topology
+        start=lost.start,
+        end=lost.end,
+        count=lost.count,
+        model=lost.model,
+        topology=lost.topology,
+        memory=lost.memory,
     )
     changed = judge(lost)
     if changed.is_accepted(proposal):
@@ -192,28 +200,31 @@ class _Inquiry:
         had = self.changing
         # GPUs that the booking already has are not requested: some may be gone, and the rest may be given
         # back.
-        is_had = had is not None and 1 <= request.count <= had.count
         impossible = (
             []
-            if is_had
+            if had is not None and _is_had(had, request)
             else [
-                *request_validation.of_demand(model, request.count, topology=topology, capacity=self.capacity)
+                *request_validation.of_demand(
+                    model, request.count, topology=topology, memory=request.memory, capacity=self.capacity
+                )
             ]
         )
         malformed = [*request_validation.of_instants(start=request.start, end=request.end)]
+        kept = [*_of_kind(had, request)]
         decision = Decision(
             model=model,
             count=request.count,
+            memory=request.memory,
             topology=topology,
             namespace=request.namespace,
             start=None,
             end=None,
-            violations=(*impossible, *request_validation.of_namespace(request.namespace), *malformed),
+            violations=(*impossible, *kept, *request_validation.of_namespace(request.namespace), *malformed),
         )
         if malformed:
             return decision
         case = self._case(model, request)
-        free_capacity = None if impossible else self.free_capacity_for(model)
+        free_capacity = None if impossible or kept else self.free_capacity_for(model)
         return _decided(decision, case, free_capacity, wants_earliest_start=self.wants_earliest_start)
 
     def _case(self, model: str, request: BookingRequest) -> RuleContext:
@@ -229,6 +240,8 @@ class _Inquiry:
             history=self.history,
             model=model,
             count=request.count,
+            memory=request.memory,
+            memories=self.capacity.memories,
             start=self.now if is_now else since,
             end=_seconds(request.end),
             since=since,
@@ -258,7 +271,11 @@ class _Inquiry:
         """Whether the proposal would be accepted now."""
         if any(
             request_validation.of_demand(
-                proposal.model, proposal.count, topology=proposal.topology, capacity=self.capacity
+                proposal.model,
+                proposal.count,
+                topology=proposal.topology,
+                memory=proposal.memory,
+                capacity=self.capacity,
             )
         ):
             return False
@@ -321,6 +338,16 @@ class _Instead:
         return self.changed if is_change else self.fresh
 
 
+def _is_had(had: Record, request: BookingRequest) -> bool:
+    """Whether a change asks for no more GPUs than the booking has, and no more memory of them."""
+    is_no_larger = request.memory == had.memory or 1 <= (request.memory or 0) <= (had.memory or 0)
+    return 1 <= request.count <= had.count and is_no_larger
+
+
+def _of_kind(had: Record | None, request: BookingRequest) -> Iterator[Violation]:
+    return request_validation.of_kind(had, request.memory)
+
+
 def _decided(
     decision: Decision, case: RuleContext, free_capacity: FreeCapacity | None, *, wants_earliest_start: bool
 ) -> Decision:
@@ -378,7 +405,7 @@ def _trimmed(plan: tuple[Place, ...], count: int) -> tuple[Place, ...]:
     kept = []
     for place in plan:
         if count:
-            kept.append(Place(place.node, min(place.count, count)))
+            kept.append(Place(place.node, min(place.count, count), place.lanes[:count]))
             count -= kept[-1].count
     return tuple(kept)
 
@@ -389,13 +416,19 @@ def _request(proposal: Proposal) -> BookingRequest:
         start=proposal.start,
         end=proposal.end,
         count=proposal.count,
+        memory=proposal.memory,
         topology=proposal.topology,
     )
 
 
 def _proposal(decision: Decision, start: datetime, end: datetime) -> Proposal:
     return Proposal(
-        start=start, end=end, count=decision.count, model=decision.model, topology=decision.topology
+        start=start,
+        end=end,
+        count=decision.count,
+        model=decision.model,
+        topology=decision.topology,
+        memory=decision.memory,
     )
 
 

@@ -30,6 +30,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     model: str
     topology: Topology
+    memory: int | None = None
+    """MiB of each GPU; None: whole GPUs."""
 
 
 class Judge(Protocol):

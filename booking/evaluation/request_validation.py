@@ -13,6 +13,7 @@ from booking import durations, wording
 from booking.capacity import Capacity
 from booking.records import Record, Violation
 from booking.rule_context import RuleContext
+from cluster import names
 from cluster.objects.bookings import Topology
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -20,8 +21,10 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LONGEST_MODEL: Final = 200
 
 
-def of_demand(model: str, count: int, *, topology: Topology, capacity: Capacity) -> Iterator[Violation]:
-    """Everything that is wrong with the requested devices, regardless of the time."""
+def of_demand(
+    model: str, count: int, *, topology: Topology, memory: int | None = None, capacity: Capacity
+) -> Iterator[Violation]:
+    """Everything that is wrong with the requested devices at any time; ``memory`` is MiB of each."""
     known = model in capacity.devices
     if not known:
         yield unknown_model(model, capacity)
@@ -36,6 +39,47 @@ def of_demand(model: str, count: int, *, topology: Topology, capacity: Capacity)
         yield from _too_many(model, count, topology=topology, capacity=capacity)
     else:
         yield from _more_than_all(count, capacity)
+    if memory is not None:
+        yield from _of_shares(model, memory, capacity)
+
+
+def _of_shares(model: str, memory: int, capacity: Capacity) -> Iterator[Violation]:
+    offered = capacity.memories.get(model)
+    if memory < 1:
+        yield Violation(
+            rule="memory-below-one",
+            message=f"A share of a GPU has at least 1 MiB of its memory, not {memory}.",
+            limit=1,
+            actual=memory,
+        )
+    elif model in capacity.devices and offered is None:
+        yield Violation(rule="not-shared", message=_not_shared(model, capacity), actual=memory)
+    elif offered is not None and memory > offered:
+        yield Violation(
+            rule="more-memory-than-a-gpu-has",
+            message=f"A share of {wording.mebibytes(memory)} of a GPU of model {model} cannot be booked: "
+            f"each offers {wording.mebibytes(offered)} ({offered} MiB) to shares.",
+            limit=offered,
+            actual=memory,
+        )
+
+
+def of_kind(had: Record | None, memory: int | None) -> Iterator[Violation]:
+    """A violation if a booking of whole GPUs would become one of shares, or the other way round."""
+    if had is not None and (had.memory is None) != (memory is None):
+        kind, other = ("whole GPUs", "shares") if had.memory is None else ("shares", "whole GPUs")
+        yield Violation(
+            rule="another-kind",
+            message=f"The booking {had.id} is of {kind} and cannot become one of {other}: book those anew.",
+        )
+
+
+def _not_shared(model: str, capacity: Capacity) -> str:
+    if names.mig_profile(model) is not None:
+        return f"A MIG device is not shared: book {model} without a memory."
+    if model in capacity.unmeasured:
+        return f"GPUs of model {model} are not shared, because their memory is not known: book whole ones."
+    return f"Not all GPUs of model {model} are shared here: book whole ones."
 
 
 def of_namespace(namespace: str | None) -> Iterator[Violation]:

@@ -49,7 +49,7 @@ def next_start(
 
 def wanted(case: RuleContext, topology: Topology) -> CapacityRequest:
     """The devices that a case requests of the free capacity."""
-    return CapacityRequest(count=case.count, topology=topology, buffer=case.limits.buffer)
+    return CapacityRequest(count=case.count, topology=topology, memory=case.memory, buffer=case.limits.buffer)
 
 
 def allowed_start(moment: datetime, now: datetime, limits: Limits) -> datetime:

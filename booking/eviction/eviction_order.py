@@ -1,7 +1,7 @@
 """The order of evictions: the holders of each model in the order in which they are chosen, and why.
 
 A booked pod that needs one device takes the first of its model; one that needs more takes the cheapest set,
-which usually begins with them.
+which usually begins with them. Pods that share a GPU leave it together, and are one after the other.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,9 +10,10 @@ from datetime import timedelta
 
 from booking.eviction.holder import Holder
 from booking.eviction.holder_cache import HolderCache, ModelHolders
-from booking.eviction.snapshot import EvictionSnapshot
+from booking.eviction.sharers import freeable
+from booking.eviction.snapshot import Costs, EvictionSnapshot
 from booking.wording import counted, span
-from cluster.decide.eviction.fates import BARE, Fate
+from cluster.decide.eviction.fates import BARE
 from cluster.decide.eviction.victim_selection import Victim, price
 
 _MINUTE = timedelta(minutes=1)
@@ -28,7 +29,7 @@ class NextVictim:
     gpus: int
     """Number of devices of the model that it holds."""
     lost: timedelta
-    """GPU time that its eviction destroys."""
+    """GPU time that its eviction destroys, with that of the pods that leave with it."""
     evictions: int
     """How often it was evicted before."""
     free: int
@@ -37,6 +38,20 @@ class NextVictim:
     """Why no other pod takes up its work, so that all of it is lost: a clause; empty where one does."""
     gang: int = 1
     """Number of pods whose work is lost with it, itself included."""
+    sharers: int = 0
+    """Number of other pods that must leave as well, so that its devices are free: they share them."""
+    is_first: bool = True
+    """False for a pod that leaves with the one before it in the order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Pods that leave together, and the devices that are free then."""
+
+    victim: Victim
+    """The first of them, with the others as its sharers."""
+    node: str
+    holders: tuple[Holder, ...]
 
 
 def order(
@@ -53,7 +68,7 @@ def order(
     node_holders_of = holder_cache.at(instant)
     costs = instant.policy.costs(instant, holder_cache.fates(instant), excluded)
     open_nodes = None if nodes is None else frozenset(nodes)
-    found: dict[str, list[tuple[Victim, str, Fate]]] = {}
+    found: dict[str, list[_Unit]] = {}
     free: dict[str, int] = {}
     for node, node_holders in node_holders_of.items():
         if open_nodes is None or node in open_nodes:
@@ -61,24 +76,50 @@ def order(
                 free[model] = free.get(model, 0) + len(
                     set(model_holders.free) - node_holders.view.on_hold.keys()
                 )
-                for holder in _evictable(model_holders, excluded):
-                    fate = costs.fates.of(holder.member, outgoing=excluded) if holder.member else BARE
-                    found.setdefault(model, []).append((costs.victim(holder, holder.devices), node, fate))
+                found.setdefault(model, []).extend(_units(node, model_holders, costs, excluded))
     return tuple(
-        NextVictim(
-            uid=victim.uid,
-            model=model,
-            node=node,
-            gpus=len(victim.devices),
-            lost=timedelta(microseconds=price((victim,))[0]),
-            evictions=victim.evictions,
-            free=free[model],
-            not_replaced=fate.why,
-            gang=len(costs.fates.gang(fate.gang)) if fate.gang else 1,
-        )
+        one
         for model in sorted(found)
-        for victim, node, fate in sorted(found[model], key=lambda one: price((one[0],)))
+        for one in _of_model(model, found[model], costs, excluded, free=free[model])
     )
+
+
+def _units(node: str, model_holders: ModelHolders, costs: Costs, excluded: frozenset[str]) -> Iterator[_Unit]:
+    for holder in _evictable(model_holders, excluded):
+        yield _Unit(costs.victim(holder, holder.devices), node, (holder,))
+    shared = model_holders.shared
+    if shared.of:
+        units = freeable(shared, costs, away=frozenset(), outgoing=excluded, excluded=frozenset())
+        for victim in units.victims:
+            yield _Unit(victim, node, tuple(shared.holders[one.uid] for one in victim.all))
+
+
+def _of_model(
+    model: str, units: list[_Unit], costs: Costs, excluded: frozenset[str], *, free: int
+) -> Iterator[NextVictim]:
+    """The pods of one model, each in the first of its units."""
+    seen: set[str] = set()
+    for unit in sorted(units, key=lambda one: price((one.victim,))):
+        is_first = True
+        for victim, holder in zip(unit.victim.all, unit.holders, strict=True):
+            if victim.uid in seen:
+                continue
+            seen.add(victim.uid)
+            fate = costs.fates.of(holder.member, outgoing=excluded) if holder.member else BARE
+            yield NextVictim(
+                uid=victim.uid,
+                model=model,
+                node=unit.node,
+                gpus=len(unit.victim.devices),
+                lost=timedelta(microseconds=price((unit.victim,))[0]),
+                evictions=victim.evictions,
+                free=free,
+                not_replaced=fate.why,
+                gang=len(costs.fates.gang(fate.gang)) if fate.gang else 1,
+                sharers=len(unit.holders) - 1,
+                is_first=is_first,
+            )
+            is_first = False
 
 
 def _evictable(model_holders: ModelHolders, excluded: frozenset[str]) -> Iterator[Holder]:
@@ -93,8 +134,11 @@ def why(one: NextVictim, *, position: int) -> str:
         position, f"number {position} from the least"
     )
     before = f" It was evicted {counted(one.evictions, 'time')} before." if one.evictions else ""
+    whose = "its eviction"
+    if one.sharers:
+        whose = f"the eviction of it and {counted(one.sharers, 'other pod')} with a share of the same GPU"
     return (
-        f"No booking covers it, and its eviction would lose {in_words(one.lost)} of GPU time: "
+        f"No booking covers it, and {whose} would lose {in_words(one.lost)} of GPU time: "
         f"{rank}.{_of_controller(one)}{before}"
     )
 

@@ -5,6 +5,7 @@ values, so the same snapshot gives the same result, whatever was cached before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
@@ -12,6 +13,7 @@ from operator import is_
 from typing import Final
 
 from booking.eviction.holder import Holder
+from booking.eviction.share_floors import NEVER_LATER, ShareFloors
 from booking.eviction.sharers import SharedDevices, thousandths
 from booking.eviction.snapshot import EvictionSnapshot, VictimPolicy
 from booking.eviction_settings import EvictionSettings
@@ -20,13 +22,12 @@ from cluster.decide.eviction.fates import Fates, Member, member_of
 from cluster.decide.ledger import Holding, NodeView
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import is_stuck, stuck_from
+from cluster.objects.gangs import Gang, gang_of
 from cluster.objects.inventory import Device
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_terminating
 
 NONE_SHARED: Final = SharedDevices()
-NEVER_LATER: Final = 2**63
-"""Microseconds since 1970: later than any instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ class ModelHolders:
     saved: microseconds since 1970, the latest first; ``NEVER_LATER`` if that may be as late as now."""
     shared: SharedDevices = NONE_SHARED
     """Devices that are held in shares; they are in none of the above but ``idle``."""
+
+    @property
+    def all(self) -> Mapping[str, Holder]:
+        """Uid -> holder of devices, or of shares of them."""
+        return {**{holder.uid: holder for holder in self.holders}, **self.shared.holders}
 
     def only(self, uuids: frozenset[str]) -> "ModelHolders":
         """The same for some of the devices only."""
@@ -68,6 +74,8 @@ class NodeHolders:
     """Model -> its devices and holders on this node."""
     members: tuple[Member, ...] = ()
     """Its pods whose controllers may not replace them."""
+    gangs: Mapping[str, Gang] = field(default_factory=dict)
+    """Uid -> the gang of a pod of it, of those that have one."""
 
 
 class HolderCache:
@@ -79,6 +87,8 @@ class HolderCache:
         self._protected: frozenset[str] = frozenset()
         self._terms: EvictionSettings | None = None
         self._policy: VictimPolicy | None = None
+        self.floors = ShareFloors()
+        """The GPUs that may be shared, of the nodes that ``at`` has returned."""
 
     def at(self, instant: EvictionSnapshot) -> Mapping[str, NodeHolders]:
         """Node -> its holders at this instant. Not to be changed."""
@@ -154,6 +164,7 @@ def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
         if view.fault
         else _by_model(view, known, {member.uid: member for member in members}, instant),
         members=members,
+        gangs={uid: gang for uid, pod in known.items() if (gang := gang_of(pod))},
     )
 
 
@@ -169,7 +180,7 @@ def _by_model(
         for uuid in holding.devices:
             of.setdefault(uuid, []).append(holding)
     return {
-        model: _model_holders(devices, of, pods, instant, members=members)
+        model: _model_holders(devices, of, pods, instant, members=members, reserved=view.reserved)
         for resource, models in view.healthy_by_model.items()
         if not view.unknown.get(resource)
         for model, devices in models.items()
@@ -183,15 +194,16 @@ def _model_holders(
     instant: EvictionSnapshot,
     *,
     members: Mapping[str, Member],
+    reserved: AbstractSet[str],
 ) -> ModelHolders:
     uuids = [device.uuid for device in devices]
-    free = tuple(uuid for uuid in uuids if uuid not in of)
+    free = tuple(uuid for uuid in uuids if uuid not in of and uuid not in reserved)
     held: dict[str, tuple[PodHoldings, list[str]]] = {}
     shared: dict[str, tuple[str, ...]] = {}
     sharers: dict[str, PodHoldings] = {}
     for uuid in uuids:
         holdings = of.get(uuid, ())
-        if holdings and _have_it_together([one.devices[uuid] for one in holdings]):
+        if (holdings or uuid in reserved) and _have_it_together([one.devices[uuid] for one in holdings]):
             shared[uuid] = tuple(one.uid for one in holdings)
             sharers |= {one.uid: one for one in holdings}
         elif len(holdings) == 1:

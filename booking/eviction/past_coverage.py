@@ -8,7 +8,7 @@ from typing import Final
 from cluster import names
 from cluster.decide.entitlement import (
     Candidate,
-    candidate,
+    candidate_on,
     entitlement,
     is_of_model,
 )
@@ -18,6 +18,8 @@ from cluster.objects.pods import Pod
 
 _WRITTEN_TO: Final = timedelta(seconds=1)
 """Kubernetes truncates creation timestamps to whole seconds."""
+ANY_NUMBER: Final = 0
+"""The size of pods with shares: of how many there is room does not follow from a count."""
 _LAST_INSTANT: Final = timedelta(microseconds=1)
 
 
@@ -93,7 +95,7 @@ class _OlderPods:
         for booking in bookings:
             self._like.setdefault(booking.spec.namespace, {})[booking.spec.model] = booking
         self._suiting: dict[tuple[str | None, str], dict[int, list[Candidate]]] = {}
-        """Namespace and model -> GPUs of a pod -> pods, in the order in which they are covered."""
+        """Namespace and model -> GPUs of a pod, or ``ANY_NUMBER`` -> pods, in the order of their cover."""
         self._annotated: dict[str | None, list[Candidate]] = {}
         found = ((_older_than(pod), _candidate(pod, views)) for pod in pods)
         self._upcoming = sorted(
@@ -111,7 +113,8 @@ class _OlderPods:
                 for model, booking in self._like.get(namespace, {}).items():
                     if is_of_model(pod, booking):
                         sizes = self._suiting.setdefault((namespace, model), {})
-                        insort(sizes.setdefault(pod.gpus, []), pod, key=_age)
+                        size = ANY_NUMBER if pod.wants.shares else pod.gpus
+                        insort(sizes.setdefault(size, []), pod, key=_age)
 
     def first_of(self, covering: Sequence[Booking]) -> Iterable[Candidate]:
         """Pods among which are all that these bookings cover together.
@@ -124,7 +127,7 @@ class _OlderPods:
             annotated = self._annotated.get(booking.name, [])
             found.update((pod.uid, pod) for pod in annotated)
             for size, pods in self._suiting.get((booking.spec.namespace, booking.spec.model), {}).items():
-                room = sum(max(0, each.spec.count) // size for each in covering)
+                room = sum(max(0, each.spec.count) // size for each in covering) if size else len(pods)
                 found.update((pod.uid, pod) for pod in pods[:room])
         return found.values()
 
@@ -141,8 +144,4 @@ def _older_than(pod: Pod) -> datetime | None:
 
 def _candidate(pod: Pod, views: Mapping[str, NodeView]) -> Candidate | None:
     """The pod with the devices that it holds, drift included."""
-    view = views.get(pod.spec.node_name or "")
-    holding = next((c for c in view.holdings if c.uid == pod.metadata.uid), None) if view else None
-    if view is None or holding is None:
-        return candidate(pod, held=None, models={})
-    return candidate(pod, held={"": tuple(holding.devices)}, models=view.models)
+    return candidate_on(pod, views.get(pod.spec.node_name or ""))

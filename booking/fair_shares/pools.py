@@ -21,6 +21,8 @@ class Pool:
     """Healthy devices of serving nodes that are not for booked pods or pods that never leave."""
     held: dict[Tenant, int] = field(default_factory=dict)
     """Tenant -> devices of its pods without a booking, bound or with a hold."""
+    booked: dict[Tenant, int] = field(default_factory=dict)
+    """Tenant -> devices of its pods with a booking."""
     holders: dict[str, Holder] = field(default_factory=dict)
     """Uid -> a pod that may be evicted, as far as anything but shares says."""
     largest_node: int = 0
@@ -61,18 +63,21 @@ def pools_of(instant: Instant, holder_cache: HolderCache, shares: FairShares) ->
             for holder in model_holders.holders:
                 if holder.evictable or holder.leaves:
                     here += [uuid for uuid in holder.devices if uuid not in booked]
+                tenant = tenant_of(instant.pods[holder.uid], shares)
                 if holder.evictable and holder.uid not in leaving:
                     pool.holders[holder.uid] = holder
-                    _add(pool, tenant_of(instant.pods[holder.uid], shares), len(holder.devices))
+                    _add(pool.held, tenant, len(holder.devices))
+                elif holder.uid in instant.cover:
+                    _add(pool.booked, tenant, len(holder.devices))
             model_of |= dict.fromkeys(here, model)
             pool.capacity += len(here)
             pool.largest_node = max(pool.largest_node, len(here))
     for uid, hold in turns.items():
         its_model = model_of.get(hold.devices[0]) if hold.devices else None
         if its_model is not None:
-            _add(pools[its_model], tenant_of(instant.pods[uid], shares), len(hold.devices))
+            _add(pools[its_model].held, tenant_of(instant.pods[uid], shares), len(hold.devices))
     return pools
 
 
-def _add(pool: Pool, tenant: Tenant, gpus: int) -> None:
-    pool.held[tenant] = pool.held.get(tenant, 0) + gpus
+def _add(amounts: dict[Tenant, int], tenant: Tenant, gpus: int) -> None:
+    amounts[tenant] = amounts.get(tenant, 0) + gpus

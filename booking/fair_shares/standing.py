@@ -1,6 +1,9 @@
 """What the policy says of pods without a booking: to whom they count, and with what weight. Pure."""
 
+from fractions import Fraction
 from typing import Final
+
+import msgspec
 
 from booking.durations import Duration
 from booking.policy.fair_shares import ANY_MODEL, Amounts, FairShares, Standing
@@ -8,6 +11,7 @@ from cluster import names
 from cluster.decide import fairshare
 from cluster.decide.eviction.costs import SECOND
 from cluster.decide.fairshare import ShareSettings, Tenant, Tree
+from cluster.objects.meta import UNREADABLE
 from cluster.objects.pods import Pod
 from cluster.objects.replaced_fields import replaced_in
 
@@ -40,15 +44,34 @@ def tree_of(shares: FairShares, model: str) -> Tree:
 def tenant_of(pod: Pod, shares: FairShares) -> Tenant:
     """Whose pod it is: its user, or its namespace where it is nobody's, in the first group that has them."""
     user, namespace = pod.metadata.annotation(names.USER), pod.metadata.namespace
+    theirs = groups_on(pod) if shares.groups else frozenset[str]()
     group = next(
         (
             group.name
             for group in shares.groups
-            if (user and user in group.members) or namespace in group.namespaces
+            if (user and user in group.members)
+            or namespace in group.namespaces
+            or not theirs.isdisjoint(group.kubernetes_groups)
         ),
         "",
     )
     return Tenant(user or f"namespace/{namespace}", group)
+
+
+def groups_on(pod: Pod) -> frozenset[str]:
+    """Those of its creator's groups that admission has written on a pod."""
+    text = pod.metadata.annotation(names.GROUPS)
+    if not text:
+        return frozenset()
+    try:
+        return frozenset(msgspec.json.decode(text, type=list[str]))
+    except UNREADABLE:
+        return frozenset()
+
+
+def value_of(shares: FairShares, model: str) -> Fraction:
+    """What a GPU of a model counts in past use."""
+    return Fraction(shares.values.get(model, 1))
 
 
 def priority_of(pod: Pod) -> int:

@@ -76,9 +76,10 @@ def spec_of(record: Record, *, store_id: str, resource: str = names.GPU_RESOURCE
         end=record.end,
         namespace=record.namespace,
         topology=record.topology,
-        node=record.plan[0].node if len(record.plan) == 1 else None,
-        places=tuple(Place(node=place.node, count=place.count) for place in record.plan),
+        node=record.places[0].node if len(record.places) == 1 else None,
+        places=tuple(Place(node=one.node, count=one.count, lanes=one.lanes) for one in record.places),
         resource=resource,
+        memory=record.memory,
         store_id=store_id,
     )
 

@@ -11,7 +11,7 @@ from booking.durations import Duration, iso
 Mode = Literal["off", "order", "reclaim"]
 """Waiting pods are served by age (off) or by fair shares (order); or who holds too much also gives back
 (reclaim)."""
-DEFAULT_MODE: Final[Mode] = "off"
+DEFAULT_MODE: Final[Mode] = "order"
 ANY_MODEL: Final = "*"
 """In a quota or limit: every model that is not named."""
 
@@ -64,6 +64,11 @@ class FairShares(msgspec.Struct, frozen=True, kw_only=True):
     users: Mapping[str, Standing] = {}
     values: Mapping[str, int] = {}
     """Model in label form -> what a GPU of it counts in past usage, where others count 1."""
+
+    @property
+    def kubernetes_groups(self) -> frozenset[str]:
+        """Those that any group names."""
+        return frozenset[str]().union(*(group.kubernetes_groups for group in self.groups))
 
     def effective(self, *, maia: bool) -> Mode:
         """The mode in force; MAIA promises its users that only booked pods take their GPUs."""

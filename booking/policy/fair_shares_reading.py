@@ -20,6 +20,11 @@ _MOST_WEIGHT: Final = 1000
 _LONGEST_NUMBER: Final = 12
 """Characters of a number with decimals."""
 _STANDING: Final = ("weight", "quota", "limit")
+_MEMBERS: Final[Mapping[str, Callable[[ShareGroup], frozenset[str]]]] = {
+    "user": lambda group: group.members,
+    "Kubernetes group": lambda group: group.kubernetes_groups,
+    "namespace": lambda group: group.namespaces,
+}
 _OF_GROUP: Final = (*_STANDING, "members", "kubernetes_groups", "namespaces")
 
 
@@ -76,16 +81,17 @@ class _Reader:
     # --- groups and users ------------------------------------------------------------------------------
     def _groups(self, entry: Entry) -> tuple[ShareGroup, ...]:
         groups = tuple(self._group(each) for each in self._entries(entry))
-        seen: dict[str, str] = {}
-        for group in groups:
-            for user in sorted(group.members):
-                if user in seen:
-                    self.nodes.wrong(
-                        entry,
-                        f"The user {user[:80]!r} is in the groups {seen[user][:80]!r} and"
-                        f" {group.name[:80]!r}: shares are divided once, so a user is in one group.",
-                    )
-                seen[user] = group.name
+        for kind, of in _MEMBERS.items():
+            seen: dict[str, str] = {}
+            for group in groups:
+                for one in sorted(of(group)):
+                    if one in seen:
+                        self.nodes.wrong(
+                            entry,
+                            f"The {kind} {one[:80]!r} is in the groups {seen[one][:80]!r} and"
+                            f" {group.name[:80]!r}: shares are divided once, so a {kind} is in one group.",
+                        )
+                    seen[one] = group.name
         return groups
 
     def _group(self, entry: Entry) -> ShareGroup:
@@ -120,7 +126,8 @@ class _Reader:
     # --- values ----------------------------------------------------------------------------------------
     def _mode(self, entry: Entry) -> str:
         mode = self.nodes.scalar(entry)
-        # YAML readers of people's tools may take a bare `off` for a truth value; ours does not.
+        if mode is False:
+            return "off"  # what Helm and other readers of YAML make of a bare `off`; ours does not
         if mode not in get_args(Mode):
             raise ValueMistakeError(f"The mode is one of {', '.join(get_args(Mode))}, not {_shown(mode)}.")
         return str(mode)

@@ -44,6 +44,8 @@ class ReclaimerMetrics:
             "Evictions in spite of a disruption budget that had kept a booked pod waiting for too long.",
             **common,
         )
+        turns = "Turns of pods without a booking, by kind: free, taken (from who had more than a share)."
+        self.turns = Counter("reclaimer_turns_total", turns, ("kind",), **common)
         self.ungated_pods = Counter(
             "reclaimer_ungated_pods_total",
             "Pods whose scheduling gate was removed.",

@@ -4,7 +4,7 @@ Triggered by every change of the cache; at least twice a second, for what is due
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,6 +25,7 @@ from booking.reclaimer.ending.maia_requests import MaiaRequests, requested_to_en
 from booking.reclaimer.evictions.comeback import has_our_finalizer, is_marked_for_disruption
 from booking.reclaimer.evictor import Evictor
 from booking.reclaimer.executor import Executor, in_turn
+from booking.reclaimer.fair_shares.broken_gangs import BrokenGangs
 from booking.reclaimer.fair_shares.record import RecordStore
 from booking.reclaimer.fair_shares.turns import Turns
 from booking.reclaimer.holds.hold_controller import HoldController
@@ -32,6 +33,8 @@ from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, plan, plan_with_others, plan_without_victims
 from booking.reclaimer.queue_gates import QueueGates
+from booking.reclaimer.reservations.manifest import ReservationTerms
+from booking.reclaimer.reservations.reservations import Reservations
 from booking.reclaimer.snapshot import Snapshot, take
 from booking.reclaimer.stripped_pods import StrippedPods
 from cluster.cache import BookingPlans, ClusterCache, read_bookings
@@ -91,11 +94,13 @@ class Reclaimer:
         order: Order = by_priority_and_age,
         victims: VictimPolicy = LEAST_LOST_WORK,
         fair_shares: Callable[[], FairShares] = lambda: NO_SHARES,
+        reservations: ReservationTerms | None = None,
     ) -> None:
         """Args: write_event: writes an Event on a pod; executor: runs requests concurrently.
 
         ``order`` is that of the pods that wait for what is free; ``victims`` tells who may be evicted;
-        ``fair_shares``: how GPUs without a booking are divided.
+        ``fair_shares``: how GPUs without a booking are divided; ``reservations``: how GPUs of nodes with
+        another device plugin are opened for shares, None where they are not.
         """
         self._kube = kube
         self._clock = clock
@@ -117,7 +122,9 @@ class Reclaimer:
         self._orders = Orders(context, terms)
         self._cover_annotations = CoverAnnotations(context)
         self._end_warnings = EndWarnings(context, terms)
+        self._reservations = Reservations(context, reservations, terms.namespace)
         self._gates = QueueGates(context, terms, order)
+        self._broken_gangs = BrokenGangs(context, terms)
         self._stripped_pods = StrippedPods(write_event)
         self._led = False
         self._blocked: str | None = None
@@ -140,7 +147,7 @@ class Reclaimer:
             instant=self._snapshot,
             seen=self._cache.pods.get,
             turn_problem=lambda pod, hold, now: self._turns.problem(pod, hold, now, self._holder_cache),
-            taken=self._turns.note_taken,
+            taken=self._turns.accounts.note_taken,
             awaited=lambda uid: any(uid == pod for pod, _ in self._cache.barred(self._clock.now())),
             may_act=self._guards.permit,
         )
@@ -198,6 +205,7 @@ class Reclaimer:
             self._holding.reconcile(snapshot)
             self._plan(snapshot, since=needed)
             self._give_turns(since=needed)
+            self._reservations.reconcile(snapshot)
         self._gates.reconcile(snapshot, without_a_turn=self._turns.without_a_turn())
         self._report_stripped(snapshot)
         # Last: an annotation changes the pod's resourceVersion, and the writes before it carry the one that
@@ -224,6 +232,19 @@ class Reclaimer:
         self._led, self._blocked = leads, unready_reason
         return leads and unready_reason is None
 
+    def lacking(self) -> Mapping[str, float]:
+        """Model that somebody waits for -> GPUs that users who wait have less than they deserve."""
+        return {
+            model: float(shares.starvation) for model, shares in dict(self._turns.accounts.shares).items()
+        }
+
+    def starved_users(self) -> Mapping[str, float]:
+        """Model that somebody waits for -> users who wait and have less than they deserve."""
+        return {
+            model: float(sum(map(shares.is_starved, (one for one in shares.wanted if one.user))))
+            for model, shares in dict(self._turns.accounts.shares).items()
+        }
+
     @property
     def _gives_turns(self) -> bool:
         return self._fair_shares().effective(maia=self._terms.maia) != "off"
@@ -236,10 +257,11 @@ class Reclaimer:
         if self._holding.shows_dropped_hold:
             return
         try:
-            self._turns.remember()
+            self._turns.accounts.remember()
         except ApiError as error:
             self._failures.note("record of fair shares", "", error)
         snapshot = self._snapshot()
+        self._broken_gangs.reconcile(snapshot, self._holding.release)
         plans = self._turns.plans(snapshot, self._inputs(snapshot), self._holder_cache)
         self._are_written(plans, since=since)
         self._holding.begin(snapshot)
@@ -264,7 +286,9 @@ class Reclaimer:
 
     def _advance_comebacks(self, snapshot: Snapshot) -> None:
         """Comebacks first: a pod that has left already must not wait for anything else."""
-        wanted = {*snapshot.victims, *(pod.metadata.uid for pod, _ in ordered_to_go(snapshot))}
+        ordered = (pod.metadata.uid for pod, _ in ordered_to_go(snapshot))
+        wanted = {*snapshot.victims, *ordered, *self._broken_gangs.going}
+        wanted |= {pod.metadata.uid for pod in self._reservations.strays(snapshot)}
         if is_mirror_fresh(snapshot):
             wanted |= {pod.metadata.uid for _, pod in to_end(snapshot)}
         if self._terms.maia:
@@ -365,15 +389,20 @@ class Reclaimer:
     def _are_written(self, plans: list[Plan], *, since: float) -> bool:
         """Write holds; returns whether there was time for all. The rest is planned again in the next pass."""
         begun = self._clock.monotonic()
+        gang = ""
         for one in plans:
-            if self._clock.monotonic() - begun >= WRITES_FOR:
+            if self._clock.monotonic() - begun >= WRITES_FOR and not (gang and one.gang == gang):
                 self._triggered_at = since
                 self._changed.set()
                 return False
+            gang = one.gang
             try:
                 self._holding.write(one, needed=since)
             except ApiError as error:
                 self._failures.note("plan", one.pod.key, error)
+            else:
+                if one.hold.need == "share":
+                    self._metrics.turns.labels("taken" if one.hold.victims else "free").inc()
         return True
 
 

@@ -15,15 +15,17 @@ from cluster import names
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.scheduler_filters import ClusterObjects
+from cluster.decide.share_places import SharePlaces
 from cluster.kube.resources import JOBS, TAINT_RULES
 from cluster.objects.bookings import Booking
 from cluster.objects.claims import TaintRule
+from cluster.objects.gangs import Gang, gang_of
 from cluster.objects.hold import Hold, encode_versions
 from cluster.objects.hold_verdicts import verdicts_of
 from cluster.objects.jobs import Job
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod
+from cluster.objects.pods import Pod, is_live
 from cluster.process.clock import Clock
 
 DEFAULTS: Final = EvictionSettings()
@@ -95,6 +97,18 @@ class Snapshot:
         return found
 
     @cached_property
+    def share_places(self) -> SharePlaces:
+        """Which GPUs the shares of booked pods may be on."""
+        return SharePlaces(
+            views=self.node_snapshots.views,
+            cover=self.cover,
+            holds=self.holds,
+            pods=self.pods,
+            namespaces=self.namespaces,
+            home=self.terms.namespace,
+        ).of_pods_alone()
+
+    @cached_property
     def turns(self) -> Mapping[str, Hold]:
         """Pod uid -> its hold, of those that no booking has given it."""
         if not self.gives_turns:
@@ -109,6 +123,16 @@ class Snapshot:
                 if any(device.uuid == hold.devices[0] for device in devices):
                     return Need(model=model, resource=resource)
         return None
+
+    @cached_property
+    def gangs(self) -> Mapping[Gang, list[Pod]]:
+        """The living pods of each gang."""
+        found: dict[Gang, list[Pod]] = {}
+        for pod in self.pods.values():
+            gang = gang_of(pod)
+            if gang is not None and is_live(pod):
+                found.setdefault(gang, []).append(pod)
+        return found
 
     @cached_property
     def victims(self) -> frozenset[str]:

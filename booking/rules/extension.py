@@ -6,14 +6,14 @@ from booking.rule_context import RuleContext
 
 
 def extension(case: RuleContext) -> Violation | None:
-    """Broken by a later end or more GPUs for a running booking, where ``limits.may_extend`` is false.
+    """Broken by more of a running booking, where ``limits.may_extend`` is false: more GPUs, memory or time.
 
     Where it is true an extension is held to every other rule: the booking as a whole stays within longest.
     """
     had = case.changing
     if had is None or case.limits.may_extend or had.state(case.now) != "active":
         return None
-    if case.end <= had.end and case.count <= had.count:
+    if case.end <= had.end and case.adds_no_gpus:
         return None
     return Violation(
         rule="no-extension",

@@ -121,6 +121,7 @@ def _request(record: Record, change: Change) -> BookingRequest:
         start=record.start if change.start is UNSET else change.start,
         end=record.end if change.end is UNSET else change.end,
         count=count,
+        memory=record.memory if change.memory is UNSET else change.memory,
         namespace=record.namespace if change.namespace is UNSET else change.namespace,
         topology=None if record.count == 1 and count != 1 else record.topology,
     )
@@ -133,6 +134,7 @@ def _changed(record: Record, decision: Decision, evaluation: EvaluationContext) 
     return msgspec.structs.replace(
         record,
         count=decision.count,
+        memory=decision.memory,
         topology=decision.topology,
         namespace=decision.namespace,
         start=decision.start,
@@ -144,12 +146,16 @@ def _changed(record: Record, decision: Decision, evaluation: EvaluationContext) 
 
 def _differs(one: Record, other: Record) -> bool:
     """Whether they differ for people: another place, or a newer policy, is not a change by itself."""
-    return any(getattr(one, name) != getattr(other, name) for name in ("start", "end", "count", "namespace"))
+    return any(
+        getattr(one, name) != getattr(other, name)
+        for name in ("start", "end", "count", "memory", "namespace")
+    )
 
 
 def _gives_back(before: Record, after: Record) -> bool:
     """Whether nothing is taken beyond what it already has: then the calendar may be overfull."""
-    return before.start <= after.start and after.end <= before.end and after.count <= before.count
+    is_no_more = after.count <= before.count and (after.memory or 0) <= (before.memory or 0)
+    return before.start <= after.start and after.end <= before.end and is_no_more
 
 
 def _end(record: Record) -> Decision:
@@ -157,6 +163,7 @@ def _end(record: Record) -> Decision:
     return Decision(
         model=record.model,
         count=record.count,
+        memory=record.memory,
         topology=record.topology,
         namespace=record.namespace,
         start=record.start.astimezone(UTC),

@@ -113,6 +113,7 @@ def _wanted(evaluation: EvaluationContext, decision: Decision, now: datetime) ->
         user=evaluation.user,
         model=decision.model,
         count=decision.count,
+        memory=decision.memory,
         topology=decision.topology,
         namespace=decision.namespace,
         start=decision.start,

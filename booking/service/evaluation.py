@@ -87,7 +87,8 @@ class EvaluationContext:
         limits = limits_for(decision.model)
         guard = Guard(
             since=whole(now),
-            devices=self.capacity.total(decision.model),
+            # How many devices shares need is no sum that a database could make.
+            devices=self.capacity.total(decision.model) if decision.memory is None else None,
             live=limits.max_live if limits.scope == "user" else None,
         )
         return decision, guard

@@ -20,6 +20,8 @@ class Booked(msgspec.Struct, frozen=True):
     plan: tuple[Place, ...]
     user: str | None = None
     """User id of the owner; None: hidden from the caller."""
+    memory: int | None = None
+    """MiB of each of its devices; None if they are whole."""
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -29,3 +31,5 @@ class Overview(msgspec.Struct, frozen=True):
     booked: Mapping[str, tuple[Booked, ...]]
     """Model -> its bookings; those that are already over are left out."""
     blocks: tuple[Block, ...]
+    lanes: Mapping[str, tuple[Booked, ...]] = {}
+    """Model -> the devices of bookings of shares; mine are those that have a share of the caller's."""

@@ -7,15 +7,16 @@ from typing import Any, Final
 import msgspec
 
 from booking import calendar
+from booking.availability.calendars import Calendar, instant, loads_of
 from booking.availability.current_plan import blocks_of
-from booking.calendar import Lost, Step
+from booking.calendar import Load, Lost, Step
 from booking.capacity import Capacity
 from booking.errors import RefusedError
 from booking.evaluation import request_validation
 from booking.policy.limits import limit_values
 from booking.policy.visibility import may_see_user
 from booking.principals import Principal
-from booking.records import Record
+from booking.records import Place, Record
 from booking.service.authorization import found, require_administrator
 from booking.service.context import ServiceContext
 from booking.service.evaluation import EvaluationContext
@@ -37,6 +38,8 @@ class ModelAvailability(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     """Without gaps, from the span's start to its end; the capacity excludes devices in maintenance at the
     time."""
+    memory: int | None = None
+    """MiB of each GPU that can be booked in shares; None if GPUs of this model are booked whole only."""
     nodes: Mapping[str, int] = {}
     """Node -> whole healthy GPUs of the model at present."""
     blocks: tuple[Block, ...] = ()
@@ -94,7 +97,8 @@ def availability(
         return ModelAvailability(
             model=model,
             capacity=capacity.total(model),
-            steps=_steps(of_model, model, capacity, blocks, now=now, span=(start, end)),
+            memory=capacity.memories.get(model),
+            steps=_steps(loads_of(of_model), model, capacity, blocks, now=now, span=(start, end)),
             nodes=nodes,
             blocks=tuple(
                 block
@@ -119,7 +123,7 @@ def bookable(context: ServiceContext) -> Mapping[str, int]:
         blocks = reading.blocks(start=now)
         return {
             model: _steps(
-                context.calendars.of(model, reading, now).records.values(),
+                context.calendars.of(model, reading, now).loads(),
                 model,
                 capacity,
                 blocks,
@@ -150,13 +154,17 @@ def overview(context: ServiceContext, who: Principal, start: datetime, end: date
                 for model in capacity.models
             },
             blocks=tuple(reading.blocks(start=start, end=end)),
+            lanes={
+                model: tuple(_visible_lanes(context.calendars.of(model, reading, now), who))
+                for model in capacity.models
+            },
         )
 
     return context.store.read(ask)
 
 
 def _steps(
-    records: Iterable[Record],
+    records: Iterable[Load],
     model: str,
     capacity: Capacity,
     blocks: Sequence[Block],
@@ -184,9 +192,19 @@ def _visible_bookings(
             if record.start < end and record.end > start:
                 user = record.user if may_see_user(who, record.user, visibility) else None
                 is_mine = record.user == who.user
-                yield Booked(record.count, record.start, record.end, is_mine, record.plan, user)
+                yield Booked(
+                    record.count, record.start, record.end, is_mine, record.places, user, record.memory
+                )
 
     return visible
+
+
+def _visible_lanes(calendar: Calendar, who: Principal) -> Iterator[Booked]:
+    for key, lane in calendar.lanes.items():
+        item = lane.item
+        is_mine = any(calendar.records[booking].user == who.user for booking in calendar.members(key))
+        plan = (Place(lane.node, item.size),) if lane.node else ()
+        yield Booked(item.size, instant(item.start), instant(item.end), is_mine, plan)
 
 
 def limits(context: ServiceContext, who: Principal, *, model: str | None) -> Mapping[str, Any]:

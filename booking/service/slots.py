@@ -112,6 +112,7 @@ class _Search:
             yield Slot(
                 model=case.model,
                 count=case.count,
+                memory=case.memory,
                 topology=self.topology,
                 namespace=self.namespace,
                 start=start,
@@ -148,6 +149,8 @@ def _answer(
         history=[each for each in history if not (despite_planned and each.state(now) == "planned")],
         model=model,
         count=booking_request.count,
+        memory=booking_request.memory,
+        memories=evaluation.capacity.memories,
         start=start,
         end=request.end,
         since=start,
@@ -173,6 +176,7 @@ def as_request(booking_request: SlotRequest, start: datetime, end: datetime) -> 
         start=start,
         end=end,
         count=booking_request.count,
+        memory=booking_request.memory,
         namespace=booking_request.namespace,
         topology=booking_request.topology,
     )

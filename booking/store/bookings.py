@@ -24,9 +24,9 @@ _IDS_PER_QUERY: Final = 500
 """SQLite accepts a few thousand parameters in one statement."""
 _COLUMNS: Final = (
     'id, "user", model, gpus, topology, namespace, starts, ends, created, released, cancelled, change, '
-    "plan, created_by, policy, ended_by, reason, waived"
+    "plan, created_by, policy, ended_by, reason, waived, memory"
 )
-_ENDS, _RELEASED, _CANCELLED, _SLOT = 7, 9, 10, 18
+_ENDS, _RELEASED, _CANCELLED, _SLOT = 7, 9, 10, 19
 """Positions of these columns in a row."""
 _SELECT: Final = "SELECT <columns>, live_slot FROM bookings WHERE <condition> ORDER BY starts, id"
 _OF_USER: Final = '"user" = ?'
@@ -38,13 +38,13 @@ _MODELS: Final = "SELECT DISTINCT model FROM bookings WHERE cancelled IS NULL AN
 _CHANGED: Final = "change > ?"
 _INSERT: Final = """
     INSERT INTO bookings (<columns>, live_slot, ceiling, judged)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """.replace("<columns>", _COLUMNS)
 _UPDATE: Final = """
     UPDATE bookings SET "user" = ?, model = ?, gpus = ?, topology = ?, namespace = ?, starts = ?, ends = ?,
         created = ?, released = ?, cancelled = ?, change = ?, plan = ?, created_by = ?, policy = ?,
-        ended_by = ?, reason = ?, waived = ?, live_slot = CASE WHEN ? THEN NULL ELSE live_slot END,
-        ceiling = ?, judged = ?
+        ended_by = ?, reason = ?, waived = ?, memory = ?,
+        live_slot = CASE WHEN ? THEN NULL ELSE live_slot END, ceiling = ?, judged = ?
     WHERE id = ?
 """
 _FREE_LIVE_SLOTS: Final = """
@@ -273,7 +273,7 @@ def _record(row: tuple[Any, ...]) -> Record:
         cancelled,
         change,
     ) = row[:12]
-    plan, created_by, policy, ended_by, reason, waived = row[12:_SLOT]
+    plan, created_by, policy, ended_by, reason, waived, memory = row[12:_SLOT]
     return Record(
         id=booking_id,
         user=user,
@@ -293,6 +293,7 @@ def _record(row: tuple[Any, ...]) -> Record:
         ended_by=ended_by,
         reason=reason,
         waived=bool(waived),
+        memory=memory,
     )
 
 
@@ -321,6 +322,7 @@ def _values(record: Record) -> tuple[object, ...]:
         record.ended_by,
         record.reason,
         record.waived,
+        record.memory,
     )
 
 

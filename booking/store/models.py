@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import peewee
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Version of the schema: the number of the newest migration."""
 
 
@@ -79,6 +79,7 @@ class BookingRow(peewee.Model):
     ended_by = peewee.TextField(null=True)
     reason = peewee.TextField(null=True)
     waived = peewee.BooleanField()
+    memory = peewee.IntegerField(null=True)
     live_slot = peewee.IntegerField(null=True)
     """Which of the user's slots a planned or active booking has; unique. None once that is settled."""
     ceiling = peewee.IntegerField(null=True)

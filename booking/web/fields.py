@@ -219,8 +219,16 @@ Model = Annotated[
         extra={READ: text_of, HINT: 'name a GPU model: "model": "NVIDIA-A100-SXM4-80GB".'},
     ),
 ]
-Count = Annotated[
-    int, msgspec.Meta(description="Whole GPUs.", ge=1, le=LARGEST_COUNT, extra={READ: count_of})
+Count = Annotated[int, msgspec.Meta(description="GPUs.", ge=1, le=LARGEST_COUNT, extra={READ: count_of})]
+Memory = Annotated[
+    int,
+    msgspec.Meta(
+        description="MiB of each GPU: the booking is of shares. Without it the GPUs are whole.",
+        examples=[20480],
+        ge=1,
+        le=LARGEST_COUNT,
+        extra={READ: count_of},
+    ),
 ]
 Instant = Annotated[datetime, msgspec.Meta(description="RFC 3339.", tz=True, extra={READ: instant_of})]
 Length = Annotated[

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from booking.cluster_status import ModelNow, Now, Queue, Why
+from booking.cluster_status import ModelNow, Now, Queue, SharesOverTime, Why
 from booking.evaluation.alternatives import Alternative
 from booking.evaluation.evaluate import Decision
 from booking.eviction_settings import EvictionSettings
@@ -280,6 +280,10 @@ class Live(Protocol):
         """Nodes, devices, their holders, and the order of eviction."""
         ...
 
+    def shares_over_time(self, who: Principal) -> Sequence[SharesOverTime]:
+        """Who held and deserved how many GPUs without a booking within a day."""
+        ...
+
     def models(self) -> Sequence[ModelNow]:
         """How many GPUs of each model are bookable, lent, idle though booked and in use."""
         ...
@@ -292,8 +296,10 @@ class Live(Protocol):
         """Who waits for GPUs without a booking, in the order of their turns."""
         ...
 
-    def quota_warnings(self, user: str, namespace: str | None, count: int, model: str) -> Sequence[str]:
-        """Warnings that a quota of the namespace may refuse pods of a user's booking of so many GPUs."""
+    def quota_warnings(
+        self, user: str, namespace: str | None, count: int, model: str, *, is_shared: bool = False
+    ) -> Sequence[str]:
+        """Warnings that a quota of the namespace may refuse pods of so many booked GPUs or shares."""
         ...
 
     def mine(self, who: Principal) -> Sequence[tuple[str, str]]:

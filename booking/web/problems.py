@@ -79,7 +79,7 @@ class ProblemViolation(msgspec.Struct, frozen=True, kw_only=True):
     """The field of the request that it is about."""
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class Offer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request that would be accepted instead, and why it is offered."""
 
     start: datetime
@@ -88,6 +88,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     topology: Topology
     why: str
+    memory: int | None = None
+    """MiB of each of the GPUs; left out where they are whole."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +147,7 @@ def offer(alternative: Alternative) -> Offer:
         model=alternative.model,
         topology=alternative.topology,
         why=alternative.why,
+        memory=alternative.memory,
     )
 
 

@@ -1,7 +1,8 @@
 """Finds the running pods in the cache that a booking does not cover on their node, by ``decide.adoption``.
 
-Owned and guarded by ``ClusterCache``. While a booking needs one node or a node has maintenance, it costs a
-check of the covered pods; otherwise it costs nothing.
+And those whose shares it does not cover on their GPUs, by ``decide.share_places``. Owned and guarded by
+``ClusterCache``. While a booking needs one node, a node has maintenance or a pod has shares, it costs a check
+of the covered pods; otherwise next to nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,8 +16,10 @@ from cluster.decide.adoption import Pair, is_new, misplaced
 from cluster.decide.booking_plan.inputs import PlanInputs
 from cluster.decide.booking_plan.supply import SupplySnapshot
 from cluster.decide.ledger import Ledger
+from cluster.decide.share_places import SharePlaces, misplaced_shares
 from cluster.objects.bookings import Booking
-from cluster.objects.pods import Pod
+from cluster.objects.hold import Hold
+from cluster.objects.pods import Pod, first_created
 
 NO_PAIRS: Final[frozenset[Pair]] = frozenset()
 
@@ -43,13 +46,15 @@ class Adoption:
             instant: returns the cluster as known then, under a given cover; called only if needed.
         """
         whole, blocks = self._needs.whole(now), self._needs.blocks
-        if not whole and not blocks:
+        if not whole and not blocks and not self._ledger.has_shares:
             return NO_PAIRS
         covered = self._cover.all(now)
         new = tuple(
             (uid, pods[uid].metadata.resource_version, booking.name)
             for uid, booking in covered.items()
-            if (blocks or booking.spec.model in whole) and uid in pods and is_new(pods[uid], booking)
+            if uid in pods
+            and (blocks or booking.spec.model in whole or self._has_shares(uid))
+            and is_new(pods[uid], booking)
         )
         if not new:
             return NO_PAIRS
@@ -76,8 +81,35 @@ class Adoption:
             inputs = PlanInputs(
                 instant=instant, bookings=self._cover.bookings, blocks=self._needs.blocks, holds=holds
             )
-            more = misplaced(inputs) - barred
+            more = (misplaced(inputs) | self._misplaced_shares(instant, holds)) - barred
             if not more:
                 return barred
             barred |= more
             instant = replace(instant, cover=self._cover.all(instant.now, barred))
+
+    def _has_shares(self, uid: str) -> bool:
+        holding = self._ledger.holding(uid)
+        return holding is not None and holding.share is not None
+
+    def _misplaced_shares(self, instant: SupplySnapshot, holds: Mapping[str, Hold]) -> frozenset[Pair]:
+        there = {each.uid: each for view in instant.views.values() for each in view.holdings if each.share}
+        new = [
+            (pod, booking)
+            for uid, booking in instant.cover.items()
+            if uid in there and (pod := instant.pods.get(uid)) and is_new(pod, booking)
+        ]
+        if not new:
+            return NO_PAIRS
+        uids = {pod.metadata.uid for pod, _ in new}
+        places = SharePlaces(
+            views=instant.views,
+            cover={uid: booking for uid, booking in instant.cover.items() if uid not in uids},
+            holds=holds,
+            pods=instant.pods,
+            namespaces=instant.namespaces,
+            home=instant.home,
+        )
+        ordered = sorted(
+            new, key=lambda one: (one[1].spec.start, one[1].name, first_created(one[0]), one[0].key)
+        )
+        return misplaced_shares(places, ((there[pod.metadata.uid], booking) for pod, booking in ordered))

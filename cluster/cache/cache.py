@@ -25,7 +25,9 @@ from cluster.decide.entitlement import UserCoverage
 from cluster.decide.ledger import SOURCES, Ledger, NodeView
 from cluster.decide.ledger.holdings import Source
 from cluster.decide.ledger.liveness import UNRESPONSIVE_AFTER, AgentState, Liveness
+from cluster.decide.request import GpuRequest
 from cluster.decide.scheduler_filters import ClusterObjects
+from cluster.decide.share_places import SharePlaces
 from cluster.kube.resources import (
     BOOKINGS,
     CLAIM_TEMPLATES,
@@ -256,6 +258,24 @@ class ClusterCache:
             if not self._cover.may_cover(pod, now):
                 return None
             return self._cover.user_coverage(pod, now, self.barred(now)).covered.get(pod.metadata.uid)
+
+    def confined(self, request: GpuRequest, booking: Booking | None, now: datetime) -> GpuRequest:
+        """The request of a pod, with the devices of which its booking lets it have shares."""
+        if request.share is None or booking is None:
+            return request
+        with self._lock:
+            cover, ledger = self.cover(now), self._ledger
+            there = {found.node for uid in cover if (found := ledger.holding(uid))}
+            there.update(hold.node for hold in ledger.holds.values())
+            places = SharePlaces(
+                views={node: ledger.view(node) for node in there},
+                cover=cover,
+                holds=ledger.holds,
+                pods=self._pods.all(),
+                namespaces=self.namespaces,
+                home=self.home,
+            )
+            return places.confined(request, booking)
 
     def user_coverage(self, pod: Pod, now: datetime) -> UserCoverage:
         """The bookings and pods of this pod's user, including the pod, and which booking covers which pod."""

@@ -11,10 +11,29 @@ from datetime import datetime
 from cluster import names
 from cluster.cache.store import Store
 from cluster.decide.adoption import Pair
-from cluster.decide.entitlement import Candidate, UserCoverage, candidate, entitlement
+from cluster.decide.booking_use import example_of
+from cluster.decide.entitlement import Candidate, UserCoverage, candidate_on, entitlement
 from cluster.decide.ledger import Ledger, NodeView
 from cluster.objects.bookings import Booking
+from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
+
+
+class Examples:
+    """Of each model the device with the least memory for shares."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._generation = -1
+        self._known: dict[str, Device | None] = {}
+
+    def of(self, model: str) -> Device | None:
+        """The device; None if no node offers shares of the model."""
+        if self._ledger.generation != self._generation:
+            self._generation, self._known = self._ledger.generation, {}
+        if model not in self._known:
+            self._known[model] = example_of(self._ledger.all_views().values())(model)
+        return self._known[model]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +68,7 @@ class Cover:
         self._covered: dict[str, _Covered] = {}
         self._users_on: dict[str, set[str]] = {}
         """Node -> users whose pods were read there."""
+        self._examples = Examples(ledger)
         self._user_of: dict[str, str] = {}
 
     # --- reading -------------------------------------------------------------------------------------
@@ -85,7 +105,9 @@ class Cover:
         barred = frozenset(pair for pair in barred if pair[0] in pods)
         if known and known.running == running and known.barred == barred:
             return known
-        found = entitlement(running, self._candidates(pods.values()), now, barred=barred)
+        found = entitlement(
+            running, self._candidates(pods.values()), now, barred=barred, example=self._examples.of
+        )
         return _Covered(running=running, barred=barred, found=found)
 
     def _forget_what_changed(self) -> None:
@@ -108,8 +130,11 @@ class Cover:
             return UserCoverage(pods={pod.metadata.uid: pod})
         bookings = tuple(self._bookings_of(user))
         pods = {pod.metadata.uid: pod, **self._pods_of.get(user, {})}
-        covered = entitlement(bookings, self._candidates(pods.values()), now, barred=barred)
-        return UserCoverage(bookings=bookings, pods=pods, covered=covered, barred=barred)
+        candidates = self._candidates(pods.values())
+        covered = entitlement(bookings, candidates, now, barred=barred, example=self._examples.of)
+        return UserCoverage(
+            bookings=bookings, pods=pods, covered=covered, barred=barred, example=self._examples.of
+        )
 
     def _candidates(self, pods: Iterable[Pod]) -> Iterator[Candidate]:
         return (found for pod in pods if (found := self._candidate(pod)))
@@ -123,7 +148,7 @@ class Cover:
         known = self._read.get(pod.metadata.uid)
         if known and known.pod is pod and known.view is view:
             return known.candidate
-        found = _candidate_on(pod, view)
+        found = candidate_on(pod, view)
         if self._is_listed(pod):
             self._read[pod.metadata.uid] = _Read(pod=pod, view=view, candidate=found)
         return found
@@ -149,11 +174,3 @@ class Cover:
         self._covered.pop(user, None)
         if self._pods_of.get(user, {}).pop(pod.metadata.uid, None) and not self._pods_of[user]:
             del self._pods_of[user]
-
-
-def _candidate_on(pod: Pod, view: NodeView | None) -> Candidate | None:
-    """The pod with its holding on its node, including drift."""
-    if view is None:
-        return candidate(pod, held=None, models={})
-    held = next((holding for holding in view.holdings if holding.uid == pod.metadata.uid), None)
-    return candidate(pod, held={"": tuple(held.devices)} if held else None, models=view.models)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import structlog
 
-from cluster.decide.booking_plan import is_whole
+from cluster.decide.booking_plan import needs_places
 from cluster.objects.bookings import Booking
 from cluster.objects.maintenance import BlocksError, MaintenanceBlock, decode_blocks
 
@@ -31,16 +31,16 @@ class PlacementNeeds:
             self._texts, self.blocks = blocked, {name: blocks for name, blocks in read.items() if blocks}
 
     def whole(self, now: datetime) -> frozenset[str]:
-        """Models with a present or future booking of several devices on one node."""
+        """Models with a present or future booking of several devices on one node, or of shares."""
         return frozenset(model for model, end in self._whole.items() if end > now)
 
 
 def _whole(bookings: Mapping[str, Booking]) -> dict[str, datetime]:
-    """Model -> until when it has bookings that need one node."""
+    """Model -> until when it has bookings for which places matter."""
     found: dict[str, datetime] = {}
     for booking in bookings.values():
         spec = booking.spec
-        if is_whole(spec.count, spec.topology):
+        if needs_places(spec):
             found[spec.model] = max(spec.end, found.get(spec.model, spec.end))
     return found
 

@@ -27,6 +27,7 @@ RECLAIMER_ANNOTATIONS: Final = frozenset(
         names.WARNED,
         names.END_REQUESTED,
         names.EVICT,
+        names.RESERVES,
     }
 )
 """The reclaimer's annotations, which are written and removed as things change."""

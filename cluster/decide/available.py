@@ -17,10 +17,14 @@ from cluster.objects.share_request import ShareRequest
 def available(request: GpuRequest, view: NodeView, resource: str) -> ByModel:
     """Model -> devices of a resource that the pod may be given, whatever it requests of them.
 
+    A reservation pod may also be given a GPU of which pods have shares whose reservation pod is gone.
     A pod with a hold is offered the devices of its hold: all of them, or none while one is unhealthy, held by
     another pod, or kept for an older hold.
     """
     hold = request.hold
+    if request.reserves:
+        free = view.free_by_model.get(resource, {})
+        return {model: (*free.get(model, ()), *view.orphaned.get(model, ())) for model in free}
     if hold is None:
         free = view.free_by_model.get(resource, {})
         return _without(free, reserved(request, view, resource)) if view.nominated else free

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
+from cluster.decide.booking_use import Example, is_within
 from cluster.decide.entitlement import (
     Candidate,
     UserCoverage,
@@ -21,10 +22,20 @@ from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
 
 Kind = Literal[
-    "covered", "none", "unbookable", "later", "namespace", "resource", "model", "count", "used-up", "place"
+    "covered",
+    "none",
+    "unbookable",
+    "later",
+    "namespace",
+    "resource",
+    "model",
+    "share",
+    "count",
+    "used-up",
+    "place",
 ]
 
-_NEARNESS: Final[tuple[Kind, ...]] = ("namespace", "resource", "model", "count", "used-up", "place")
+_NEARNESS: Final[tuple[Kind, ...]] = ("namespace", "resource", "model", "share", "count", "used-up", "place")
 """The checks of a running booking, in order. The booking that passes most of them is nearest to cover."""
 
 
@@ -39,8 +50,8 @@ class Coverage:
     """The pod; None for one that no booking can cover."""
     users: tuple[Pod, ...] = ()
     """Pods that the booking covers instead."""
-    left: int = 0
-    """GPUs of the booking that no covered pod uses."""
+    left: int | None = 0
+    """GPUs of the booking that no covered pod uses; None where pods with shares use parts of them."""
 
     @property
     def cover(self) -> Booking | None:
@@ -70,33 +81,34 @@ def coverage(
     if reasons:
         return max(reasons, key=lambda reason: _NEARNESS.index(reason.kind))
     to_come = (b for b in bookings if b.spec.start > now and b.spec.end > b.spec.start)
-    return next((Coverage(kind="later", booking=b, asks=asks) for b in to_come if _may(asks, b)), Coverage())
+    later = (b for b in to_come if next(_rejections(asks, b, user_coverage.example), None) is None)
+    return next((Coverage(kind="later", booking=b, asks=asks) for b in later), Coverage())
 
 
 def _reason(asks: Candidate, booking: Booking, user_coverage: UserCoverage) -> Coverage:
     """Why a running booking does not cover the pod."""
-    found: Kind = next(_rejections(asks, booking), "used-up")
+    found: Kind = next(_rejections(asks, booking, user_coverage.example), "used-up")
     if found == "used-up" and (asks.uid, booking.name) in user_coverage.barred:
         found = "place"
     if found != "used-up":
         return Coverage(kind=found, booking=booking, asks=asks)
     users = [user_coverage.pods[uid] for uid, by in user_coverage.covered.items() if by.name == booking.name]
-    theirs = (candidate(pod, held=None, models={}) for pod in users)
-    left = booking.spec.count - sum(one.gpus for one in theirs if one)
+    theirs = [one for pod in users if (one := candidate(pod, held=None, models={}))]
+    in_parts = booking.spec.memory is None and any(one.wants.shares for one in (asks, *theirs))
+    left = None if in_parts else booking.spec.count - sum(one.gpus for one in theirs)
     ordered = tuple(sorted(users, key=lambda pod: pod.key))
     return Coverage(kind="used-up", booking=booking, asks=asks, users=ordered, left=left)
 
 
-def _may(asks: Candidate, booking: Booking) -> bool:
-    return next(_rejections(asks, booking), None) is None
-
-
-def _rejections(asks: Candidate, booking: Booking) -> Iterator[Kind]:
+def _rejections(asks: Candidate, booking: Booking, example: Example) -> Iterator[Kind]:
     if not is_of_namespace(asks, booking):
         yield "namespace"
     if not is_of_resource(asks, booking):
         yield "resource"
     if not is_of_model(asks, booking):
         yield "model"
-    if asks.gpus > booking.spec.count:
+    spec, wants = booking.spec, asks.wants
+    if spec.memory is not None and not is_within(wants, spec, example):
+        yield "share"
+    if (wants.width if spec.memory is None else wants.gpus) > spec.count:
         yield "count"

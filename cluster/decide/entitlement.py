@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from cluster import names
+from cluster.decide.booking_use import BookingUse, Example, Parts, Wanted, no_example
+from cluster.decide.ledger import NodeView
 from cluster.decide.request import gpu_request_of
 from cluster.objects.assignment import Assignment, devices_of
 from cluster.objects.bookings import Booking
@@ -32,8 +34,8 @@ class Candidate:
     """When the first pod of its line of comebacks was created."""
     annotated_booking: str | None
     """Name of the booking in the pod's annotation."""
-    gpus: int
-    """Number of devices."""
+    wants: Wanted
+    """How much it needs."""
     accepts: frozenset[str]
     """Models that it accepts; empty for any."""
     refuses: frozenset[str] = frozenset()
@@ -41,7 +43,12 @@ class Candidate:
     has: frozenset[str]
     """Models of the devices that it holds; empty before it is bound."""
     resource: str = names.GPU_RESOURCE
-    """The resource that it requests."""
+    """The resource that it requests; for shares that of whole GPUs."""
+
+    @property
+    def gpus(self) -> int:
+        """Number of devices; of a pod with shares the number of its slots."""
+        return self.wants.gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +63,30 @@ class UserCoverage:
     """Uid -> the booking that covers the pod."""
     barred: AbstractSet[tuple[str, str]] = frozenset()
     """(uid, booking) of running pods that a booking does not cover on their present node."""
+    example: Example = no_example
+    """Devices of the models, by which the size of shares that wait is known."""
 
 
-def candidate(pod: Pod, *, held: Assignment | None, models: Mapping[str, str]) -> Candidate | None:
+def candidate_on(pod: Pod, view: NodeView | None) -> Candidate | None:
+    """The pod as a candidate, with what it holds on its node by drift, too; None if it cannot be covered."""
+    held = next((each for each in view.holdings if each.uid == pod.metadata.uid), None) if view else None
+    if view is None or held is None:
+        return candidate(pod, held=None, models={})
+    known = {device.uuid: device for device in view.devices} if held.share else {}
+    parts = tuple((known[uuid], part) for uuid, part in held.devices.items() if uuid in known)
+    return candidate(pod, held={"": tuple(held.devices)}, models=view.models, parts=parts)
+
+
+def candidate(
+    pod: Pod, *, held: Assignment | None, models: Mapping[str, str], parts: Parts = ()
+) -> Candidate | None:
     """The pod as a candidate for cover; None for one that cannot be covered.
 
     Args:
         pod: any pod.
         held: the devices that it holds, including drift; None before it is bound.
         models: UUID -> model of the devices of its node.
+        parts: what it holds, if it asks for shares.
     """
     user = pod.metadata.annotation(names.USER)
     if not user or not is_live(pod):
@@ -73,9 +95,10 @@ def candidate(pod: Pod, *, held: Assignment | None, models: Mapping[str, str]) -
         request = gpu_request_of(pod)
     except QuantityError:
         return None
-    if len(request.demand) != 1 or request.share:
+    if len(request.demand) != 1:
         return None
     ((resource, count),) = request.demand.items()
+    shares = request if request.share else None
     return Candidate(
         uid=pod.metadata.uid,
         user=user,
@@ -83,8 +106,8 @@ def candidate(pod: Pod, *, held: Assignment | None, models: Mapping[str, str]) -
         name=pod.metadata.name,
         first_created=first_created(pod),
         annotated_booking=pod.metadata.annotation(names.BOOKING),
-        resource=resource,
-        gpus=count,
+        resource=names.GPU_RESOURCE if shares else resource,
+        wants=Wanted(count, shares, parts),
         accepts=_accepted(pod, request.models),
         refuses=request.selector.not_models,
         has=frozenset(models.get(uuid, "") for uuid in devices_of(held or {})),
@@ -104,17 +127,20 @@ def entitlement(
     now: datetime,
     *,
     barred: AbstractSet[tuple[str, str]] = frozenset(),
+    example: Example = no_example,
 ) -> dict[str, Booking]:
     """Pod uid -> the running booking that covers it.
 
     Per booking, the user's pods are tried in the order (annotated with it, first creation, name, uid). A pod
-    is covered if its GPUs still fit into the booking's count and are of its model; others are skipped.
+    is covered if its GPUs still fit into the booking's count and are of its model; others are skipped. Of
+    shares, see ``booking_use``.
 
     Args:
         bookings: all bookings that may cover a pod.
         candidates: the pods.
         now: the instant.
         barred: (pod uid, booking) of pods that a booking does not cover on their present node (``adoption``).
+        example: devices of the models, by which the size of shares that wait is known.
     """
     running = sorted((b for b in bookings if b.is_running(now)), key=lambda b: (b.spec.start, b.name))
     pods: dict[str, list[Candidate]] = {}
@@ -122,13 +148,12 @@ def entitlement(
         pods.setdefault(pod.user, []).append(pod)
     covered: dict[str, Booking] = {}
     for booking in running:
-        left = booking.spec.count
+        use = BookingUse(booking.spec, example)
         for pod in sorted(pods.get(booking.spec.user, ()), key=lambda p: _place(p, booking)):
             if (pod.uid, booking.name) in barred:
                 continue
-            if pod.uid not in covered and pod.gpus <= left and _suits(pod, booking):
+            if pod.uid not in covered and _suits(pod, booking) and use.add(pod.wants):
                 covered[pod.uid] = booking
-                left -= pod.gpus
     return covered
 
 

@@ -80,8 +80,10 @@ def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | 
 
 def _not_ours_to_choose(request: GpuRequest, view: NodeView) -> Reason | None:
     """Why the pod cannot be sure of what it asks for where the kubelet chooses the GPUs itself."""
-    if request.selector.names_devices:
+    if request.selector.names_devices and not request.reserves:
         return KUBELET_CHOOSES
+    if view.opens and shares_on(request, view) and not request.sees_by_annotation:
+        return reasons.SHARE_UNSEEN.reason()
     wanted = (device for device in view.devices if resource_of(device) in request.demand)
     if request.selector.names_models and any(map(is_mixed, wanted)):
         return reasons.ANY_OF_MIXED.reason(request.selector.text)

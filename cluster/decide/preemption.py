@@ -17,7 +17,6 @@ from cluster.decide.eviction.costs import SECOND, microseconds, work_of
 from cluster.decide.eviction.victim_selection import Victim, cheapest, price
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState
-from cluster.decide.ledger.view import view_of
 from cluster.decide.predicates import rejection
 from cluster.decide.protection import is_stuck
 from cluster.decide.request import GpuRequest
@@ -52,16 +51,7 @@ class _Node:
 
     def without(self, gone: Iterable[str]) -> NodeView:
         """The node once these pods, and those that leave anyway, are gone."""
-        view, away = self.node_state.view, self.leaving.union(gone)
-        return view_of(
-            view.name,
-            devices=view.devices if view.published else None,
-            fault=view.fault,
-            holdings=tuple(holding for holding in view.holdings if holding.uid not in away),
-            on_hold=view.on_hold,
-            is_cordoned=view.is_cordoned,
-            nominated=view.nominated,
-        )
+        return self.node_state.view.without_pods(self.leaving.union(gone))
 
     def fits(self, gone: Iterable[str]) -> bool:
         """Whether the pod would get its devices once these pods are gone."""

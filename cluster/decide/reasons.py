@@ -230,6 +230,26 @@ SHARE_IN_USE: Final = Cause(
     "node(s) had no room for {}",
     "a pod there ends, or is evicted for a booked one; or a smaller share",
 )
+SHARE_UNSEEN: Final = Cause(
+    "share-unseen",
+    "another device plugin gives out this node's GPUs, and the pod lacks the variable by which its containers"
+    " would see a shared one",
+    "node(s) had another device plugin, and the pod lacks the variable by which its containers would see a"
+    " shared GPU",
+    "the pod is created again while shares are given there; or a node whose GPUs the node agent gives out",
+)
+SHARE_UNOPENED: Final = Cause(
+    "share-unopened",
+    "a free GPU of this node has yet to be opened for {}",
+    "node(s) had a free GPU that has yet to be opened for {}",
+    "the controller opens it, by a reservation pod",
+)
+SHARED_BY_BOOKINGS: Final = Cause(
+    "shared-by-bookings",
+    "the room on this node is not on a GPU of the pod's booking",
+    "node(s) had room on no GPU of the pod's booking",
+    "a pod on a GPU of its booking ends, or is evicted for it",
+)
 ON_HOLD: Final = Cause(
     "held-for-booked-pod",
     "GPUs of this node are kept for another pod",
@@ -293,7 +313,10 @@ ALL: Final = (
     SHARE_TOO_LARGE,
     SHARE_MODE,
     NO_SLOTS,
+    SHARE_UNSEEN,
+    SHARE_UNOPENED,
     SHARE_IN_USE,
+    SHARED_BY_BOOKINGS,
     ON_HOLD,
     WAITS_ITS_TURN,
     NOMINATED,

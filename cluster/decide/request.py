@@ -13,6 +13,7 @@ from cluster.objects.demand import demand
 from cluster.objects.device_selector import DeviceSelector, device_selector_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import ContainerNeed, Pod, container_needs
+from cluster.objects.reservation_pods import reads_its_gpus, reservation_of
 from cluster.objects.share_request import ShareRequest, share_request_of
 
 RequestKey = tuple[object, ...]
@@ -40,6 +41,23 @@ class GpuRequest:
     """The shares that it asks for; None if it asks for whole devices only."""
     allocated_on: str | None = None
     """The node on which its claims have all of its devices already: it needs no others."""
+    sees_by_annotation: bool = False
+    """Whether its containers with shares learn from annotations which GPUs these are of."""
+    reserves: bool = False
+    """Whether it is a reservation pod: then its selector names a numbered GPU."""
+    only: frozenset[str] | None = None
+    """UUIDs: the only devices of which it may have shares, since its booking has them there; None: any."""
+    never: frozenset[str] = frozenset()
+    """UUIDs of devices of which it may have no share, since other bookings have theirs there."""
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether bookings say where its shares may be."""
+        return self.only is not None or bool(self.never)
+
+    def may_share(self, uuid: str) -> bool:
+        """Whether bookings allow it a share of this device."""
+        return uuid not in self.never and (self.only is None or uuid in self.only)
 
     @property
     def models(self) -> frozenset[str]:
@@ -74,8 +92,9 @@ class GpuRequest:
     def key(self) -> RequestKey:
         """Equal for two pods without a hold or a nomination: every node has the same answer for both."""
         shares = self.share.kind if self.share else None
-        kind = (self.selector, self.priority, self.tolerates_cordon, shares, self.allocated_on)
-        return (*self.demand.items(), *kind)
+        flags = self.tolerates_cordon, self.sees_by_annotation, self.reserves, self.allocated_on
+        where = (self.only, self.never) if self.is_confined else None
+        return (*self.demand.items(), self.selector, self.priority, flags, shares, where)
 
     def competes_with(self, other: "GpuRequest") -> bool:
         """Whether one device could serve either of the two."""
@@ -92,8 +111,10 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
     Raises:
         QuantityError: a GPU amount that is not a whole number (the API server refuses those).
     """
-    needs = container_needs(pod)
+    needs, share, reservation = container_needs(pod), share_request_of(pod), reservation_of(pod)
     selector = device_selector_of(pod)
+    if reservation:
+        selector = replace(selector, uuids=frozenset({reservation.number}))
     return GpuRequest(
         needs=needs,
         demand=demand(needs),
@@ -102,6 +123,8 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
         hold=standing_hold(pod),
         priority=pod.spec.priority or 0,
         tolerates_cordon=tolerates_cordon(pod),
-        share=share_request_of(pod),
+        share=share,
+        sees_by_annotation=share is not None and reads_its_gpus(pod, (need.name for need in share.needs)),
+        reserves=reservation is not None,
         allocated_on=pod.claims.node if pod.claims else None,
     )

@@ -35,13 +35,40 @@ def reserve(
             count = sum(view.models.get(uuid) == booking.spec.model for uuid in holding.devices)
             theirs = used.setdefault(booking.name, {})
             theirs[view.name] = theirs.get(view.name, 0) + count
+    running = [booking for booking in bookings if booking.is_running(now)]
+    unused = [
+        (node, booking.spec.model, count)
+        for booking in running
+        if booking.spec.memory is None
+        for node, count in _unused(booking.spec, used.get(booking.name, {}))
+    ]
     found: dict[str, dict[str, int]] = {}
-    for booking in bookings:
-        if booking.is_running(now):
-            for node, count in _unused(booking.spec, used.get(booking.name, {})):
-                models = found.setdefault(node, {})
-                models[booking.spec.model] = models.get(booking.spec.model, 0) + count
+    for node, model, count in (*unused, *unused_lanes(running, used)):
+        models = found.setdefault(node, {})
+        models[model] = models.get(model, 0) + count
     return found
+
+
+def unused_lanes(
+    running: Iterable[Booking], used: Mapping[str, Mapping[str, int]]
+) -> Iterable[tuple[str, str, int]]:
+    """(node, model, devices) of the lanes that bookings of shares have and no pod uses yet.
+
+    Args:
+        running: bookings; those of whole devices have no lanes.
+        used: booking -> node -> devices that its pods have there.
+    """
+    lacking: dict[tuple[str, str], set[int]] = {}
+    begun: dict[tuple[str, str], set[int]] = {}
+    for booking in running:
+        for place in booking.spec.places if booking.spec.memory is not None else ():
+            has = used.get(booking.name, {}).get(place.node, 0)
+            key = place.node, booking.spec.model
+            begun.setdefault(key, set()).update(place.lanes[:has])
+            lacking.setdefault(key, set()).update(place.lanes[has:])
+    for (node, model), lanes in sorted(lacking.items()):
+        if count := len(lanes - begun[node, model]):
+            yield node, model, count
 
 
 def _unused(spec: BookingSpec, used: Mapping[str, int]) -> Iterable[tuple[str, int]]:

@@ -6,19 +6,20 @@ The Lease of its agent shows that, but may be wrong until the agent's death is n
   doubles with each further rejection; once a later pod was admitted, nothing of it counts any more;
 - where renewals of Leases may have been missed for a while, a node counts after its next renewal;
 - a node whose kubelet reports fewer allocatable devices than its agent has healthy ones gets no pod;
-- a pod is the only one of its node whose kubelet has not answered: nobody else is bound there meanwhile, so
-  that the death of an agent costs one pod.
+- no more pods wait for the answer of its kubelet than its window is wide (``answer_windows``), so that the
+  death of an agent costs few.
 
 Instants of pods and Leases are compared only if one node's clock wrote both; all others are the reader's.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from cluster import names
+from cluster.decide.answer_windows import LARGEST, SILENT_AFTER, AnswerWindows
 from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState, Liveness
@@ -80,8 +81,10 @@ class Serving(Liveness):
     Only pods count that have an assignment of ours: others may be rejected through no fault of the node.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, largest_window: int = LARGEST) -> None:
+        """Args: largest_window: the number of pods to which a node's window may widen."""
         super().__init__()
+        self.windows: Final = AnswerWindows(largest_window)
         self._watches = {False: _Watch(), True: _Watch()}
         """Whether it is the kubelets' -> the watch: events of one prove nothing of the other."""
         self._rejections: dict[str, KubeletRejection] = {}
@@ -144,6 +147,27 @@ class Serving(Liveness):
         """A node is gone."""
         self._rejections.pop(node, None)
         self._taken.pop(node, None)
+        self.windows.close(node)
+
+    def is_full(self, node: str, unanswered: Collection[float], *, monotonic: float) -> bool:
+        """Whether no further pod may be bound to the node until its kubelet has answered.
+
+        A kubelet that does not answer does not keep pods off its node indefinitely, unless its agent has
+        given no sign of life either since the pod was bound: both may be gone, with the machine.
+
+        Args:
+            node: its name.
+            unanswered: since when an answer is expected, for each pod that waits for one.
+            monotonic: the reader's monotonic clock, seconds.
+        """
+        renewal = self.renewal(node)
+        renewed = renewal.at if renewal else float("-inf")
+        counted = [at for at in unanswered if monotonic - at < ANSWERED_WITHIN or renewed <= at]
+        if not counted:
+            return False
+        if monotonic - min(counted) > SILENT_AFTER or monotonic - renewed > MISSED_AFTER:
+            self.windows.close(node)
+        return len(counted) >= self.windows.size(node)
 
     def rejecting(self, *, monotonic: float) -> list[KubeletRejection]:
         """The rejections that bar their nodes now."""
@@ -179,6 +203,7 @@ class Serving(Liveness):
         if self._is_outdated(node):
             del self._rejections[node]
             return None
+        self.windows.close(node)
         self.note_change(node)
         return self._rejections[node]
 

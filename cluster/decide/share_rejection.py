@@ -9,7 +9,7 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
 from cluster.decide.share_fit import fits
-from cluster.decide.shares import lacks_slots, place, rooms
+from cluster.decide.shares import lacks_slots, place, rooms, with_opened
 from cluster.objects.hold import Hold
 from cluster.objects.share_request import ShareRequest
 
@@ -18,17 +18,28 @@ def share_rejection(request: GpuRequest, view: NodeView, share: ShareRequest) ->
     """Why a pod with shares does not fit on an open node; None if it does."""
     if len(request.demand) > 1:
         return reasons.SHARE_BESIDE_WHOLE.reason()
-    if lacks_slots(request, view.empty_offer.rooms):
+    if not view.opens and lacks_slots(request, view.empty_offer.rooms):
         return reasons.NO_SLOTS.reason()
     # An unknown share may be of any GPU: until the node's agent says of which, no room is known.
     if not view.unknown.get(names.SHARED_RESOURCE) and _has_room(request, view):
         return None
+    if view.opens and (why := _not_open(request, view, share)):
+        return why
     return next(_share_shortages(request, view, share))
+
+
+def _not_open(request: GpuRequest, view: NodeView, share: ShareRequest) -> Reason | None:
+    """Why GPUs that can be opened do not do; None where that is not the point."""
+    if request.hold is None and place(request, with_opened(rooms(request, view), view.openable.rooms)):
+        return reasons.SHARE_UNOPENED.reason(f"{share.text}{request.selector.text}")
+    if fits(request, view.emptied) and not fits(request, view.healthy_offer):
+        return share_in_use(request)
+    return None
 
 
 def _has_room(request: GpuRequest, view: NodeView) -> bool:
     unknown = view.unknown.get(names.GPU_RESOURCE, 0)
-    if request.hold or view.nominated or unknown:
+    if request.hold or view.nominated or unknown or request.is_confined:
         return place(request, rooms(request, view), spare=unknown) is not None
     return fits(request, view.unreserved_offer)
 
@@ -49,6 +60,8 @@ def _share_shortages(request: GpuRequest, view: NodeView, share: ShareRequest) -
         yield reasons.ON_HOLD.reason()
     if view.nominated and not place(request, rooms(request, view)):
         yield reasons.NOMINATED.reason()
+    if request.is_confined and not place(request, rooms(request, view)):
+        yield reasons.SHARED_BY_BOOKINGS.reason()
     yield reasons.UNACCOUNTED.reason()
 
 

@@ -62,6 +62,11 @@ class _Place:
     """Positions of the containers in the request: no container has two slots of one GPU."""
 
 
+def with_opened(found: Rooms, opened: Rooms) -> Rooms:
+    """The GPUs, and others that a reservation pod could open."""
+    return {model: (*found.get(model, ()), *opened.get(model, ())) for model in sorted({*found, *opened})}
+
+
 def rooms(request: GpuRequest, view: NodeView) -> Rooms:
     """The GPUs of which the pod may be given a share now. A pod with a hold is offered those of its hold."""
     hold = request.hold
@@ -72,7 +77,11 @@ def rooms(request: GpuRequest, view: NodeView) -> Rooms:
 
     def is_offered(device: Device) -> bool:
         if hold is None:
-            return device.uuid not in view.on_hold and device.uuid not in away
+            return (
+                view.on_hold.get(device.uuid, request.uid) == request.uid
+                and device.uuid not in away
+                and request.may_share(device.uuid)
+            )
         return device.uuid in hold.devices and view.on_hold.get(device.uuid, request.uid) == request.uid
 
     found: dict[str, tuple[tuple[Device, Room], ...]] = {}

@@ -20,6 +20,8 @@ class Place(Partial, frozen=True):
 
     node: str
     count: int
+    lanes: tuple[int, ...] = ()
+    """Of a booking of shares, the number of each of these devices: shares of one number are on one device."""
 
 
 class BookingSpec(Partial, frozen=True):

@@ -31,8 +31,13 @@ class Hold(Versioned, frozen=True, kw_only=True):
     """UUIDs: exactly as many as the pod needs; some may be free already when the hold is written."""
     victims: tuple[str, ...] = ()
     """Uids of the pods that must leave."""
+    memory: int | None = None
+    """MiB of each of the devices, if they are kept for shares; None if they are kept whole. Either way no
+    other pod gets any of them meanwhile."""
     need: Literal["booking", "share"] = "booking"
     """What gives the pod a right to them."""
+    turn: int = 0
+    """Seconds for which the pod is not taken for a share once it has started: it is above its user's."""
     at: datetime | None = None
     """When it was written."""
     state: str | None = None

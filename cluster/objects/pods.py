@@ -127,7 +127,27 @@ class ContainerState(Partial, frozen=True):
     terminated: Terminated | None = None
 
 
-class ContainerStatus(Partial, frozen=True):
+class DeviceStatus(Partial, frozen=True):
+    """One device that the kubelet has given to a container."""
+
+    resource_id: str = msgspec.field(name="resourceID", default="")
+    health: str | None = None
+
+
+class ResourceStatus(Partial, frozen=True):
+    """One entry of ``allocatedResourcesStatus`` of a container's status."""
+
+    name: str = ""
+    resources: tuple[DeviceStatus, ...] | None = None
+
+
+class InitContainerStatus(Partial, frozen=True):
+    """One entry of ``status.initContainerStatuses``."""
+
+    allocated_resources_status: tuple[ResourceStatus, ...] | None = None
+
+
+class ContainerStatus(InitContainerStatus, frozen=True):
     """One entry of ``status.containerStatuses``."""
 
     name: str = ""
@@ -154,6 +174,7 @@ class PodStatus(Partial, frozen=True):
     conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
     resource_claim_statuses: tuple[ClaimName, ...] | None = None
+    init_container_statuses: tuple[InitContainerStatus, ...] | None = None
 
 
 class Pod(Partial, frozen=True):

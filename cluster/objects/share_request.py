@@ -94,6 +94,12 @@ class ShareRequest(msgspec.Struct, frozen=True):
         """How many different GPUs it needs at least."""
         return max((need.count for need in self.needs), default=0)
 
+    def most_on(self, device: Device, gpus: int) -> int:
+        """MiB that the pod has at most of a device like this, if it has shares of so many GPUs."""
+        sizes = sorted((Slot((need.amount,)).memory_on(device) for need in self.needs), reverse=True)
+        slots = sum(need.count for need in self.needs)
+        return sizes[0] if slots <= gpus else sum(sizes)
+
     @property
     def text(self) -> str:
         """The largest share in a message: ``8192 MiB and 30 % of the compute of each of 2 GPUs``."""
@@ -101,6 +107,11 @@ class ShareRequest(msgspec.Struct, frozen=True):
         memory = f"{amount.memory} MiB" if amount.memory else f"{amount.percentage or ALL} % of the memory"
         cores = f" and {amount.cores} % of the compute" if amount.cores else ""
         return f"{memory}{cores} of {f'each of {self.width} GPUs' if self.width > 1 else 'a GPU'}"
+
+
+def asks_for_shares(pod: Pod) -> bool:
+    """Whether a pod asks for shares of GPUs."""
+    return any(need.resource == names.SHARED_RESOURCE for need in container_needs(pod))
 
 
 def share_request_of(pod: Pod) -> ShareRequest | None:

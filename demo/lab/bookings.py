@@ -10,7 +10,9 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Final
 
-from booking.records import Record
+import msgspec
+
+from booking.records import Place, Record
 from booking.store import Writing
 from booking.store_records import Block
 from cluster.objects.inventory import Device
@@ -27,6 +29,8 @@ NODES_OF_A_PERSON: Final = 2
 """One more planned booking for each so many nodes of a large site, for each person."""
 BOOKABLE: Final = 0.6
 """At most this part of a node is booked by chance: the rest is free, as people want to see."""
+BOOKED_SHARE: Final = 20 * 1024
+"""MiB of each booked share."""
 HOURS: Final = (8, 9, 10, 13, 14, 17)
 LENGTHS: Final = (1, 2, 3, 4, 5, 7)
 
@@ -46,10 +50,21 @@ class Diary:
         taken = sum(c for s, e, c in self.spans.get(node, ()) if s < end and start < e)
         return taken + count <= most
 
-    def add(self, user: str, node: str, *, start: datetime, end: datetime, count: int) -> Record:
-        """Book."""
+    def share(self, node: str, *spans: tuple[str, datetime, datetime]) -> None:
+        """Book one GPU in shares: the same part of it for each of these people and spans."""
+        self.spans.setdefault(node, []).append((min(s for _, s, _ in spans), max(e for _, _, e in spans), 1))
+        for user, start, end in spans:
+            record = self._record(user, node, start=start, end=end, count=1)
+            shared = msgspec.structs.replace(record, memory=BOOKED_SHARE, plan=(Place(node, 1, (1,)),))
+            self.records.append(shared)
+
+    def add(self, user: str, node: str, *, start: datetime, end: datetime, count: int) -> None:
+        """Book whole GPUs."""
         self.spans.setdefault(node, []).append((start, end, count))
-        record = Record(
+        self.records.append(self._record(user, node, start=start, end=end, count=count))
+
+    def _record(self, user: str, node: str, *, start: datetime, end: datetime, count: int) -> Record:
+        return Record(
             id=f"b-{next(self.numbers):06}",
             user=user,
             model=self.nodes[node][0].model,
@@ -60,8 +75,6 @@ class Diary:
             end=end,
             created=start - 3 * DAY,
         )
-        self.records.append(record)
-        return record
 
 
 def add_bookings(writing: Writing, nodes: Mapping[str, tuple[Device, ...]], now: datetime) -> list[Record]:
@@ -99,6 +112,10 @@ def _of_the_story(diary: Diary, today: datetime, now: datetime) -> None:
     ):
         if model.label in first:  # a site of a few nodes does not have every model
             diary.add(user, first[model.label], start=start, end=end, count=count)
+    if A100.label in first:
+        one, other = [person for person in EVERYBODY if person not in (ALICE, BOB, CAROL)][:2]
+        begun = today + 2 * DAY + 9 * HOUR
+        diary.share(first[A100.label], (one, begun, begun + 5 * DAY), (other, begun + DAY, begun + 4 * DAY))
 
 
 def _by_chance(diary: Diary, today: datetime, now: datetime) -> None:

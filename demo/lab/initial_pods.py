@@ -45,7 +45,8 @@ def initial_pods(
     """Pods of bookings that run (alice has not begun hers), and jobs of others on what is left."""
     seats, chance = Seats(nodes), Random(SEED)  # noqa: S311 - the lab is to be the same each time
     for record in bookings:
-        if not record.start <= now < record.end or record.user == ALICE:
+        is_running = record.start <= now < record.end and record.memory is None
+        if not is_running or record.user == ALICE:
             continue
         node = seats.node_for(record.model, record.count)
         if node:

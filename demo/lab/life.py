@@ -12,7 +12,7 @@ from cluster.kube.resources import BOOKINGS, EVENTS, PODS
 from cluster.objects.assignment import devices_of, readable_assignment_of
 from cluster.objects.demand import demand
 from cluster.objects.pods import Pod, asks_for_gpus, container_needs, is_live
-from demo.lab.nodes import A100, MODELS
+from demo.lab.nodes import A100, H100, MODELS
 from demo.lab.people import ALICE, BOB, CAROL, EVERYBODY, namespace_of
 from demo.lab.pods import FREE, SHARE, SHARER, SHARERS, WORK, job, name_for, part
 from demo.simulation.agent import Agent
@@ -24,6 +24,8 @@ SEED: Final = 13
 AT_ONCE: Final = 12
 """At most so many new jobs at a time."""
 HOURS: Final = (1, 2, 3, 5, 8, 12)
+IN_LINE: Final = 3
+"""So many jobs of others wait for the model that everybody wants."""
 KEPT: Final = timedelta(hours=1)
 """As long ended pods and Events are kept, and pods that came back without a GPU."""
 VISITORS: Final = frozenset({ALICE, BOB, CAROL})
@@ -56,6 +58,7 @@ class Life:
             live = [pod for pod in pods if is_live(pod)]
             self._share(live)
             self._fill(live)
+            self._stand_in_line(live)
         except ApiError:
             return  # they try again next time
 
@@ -73,7 +76,8 @@ class Life:
             if spec.user in VISITORS or name in taken or not spec.start <= now < spec.end:
                 continue
             if not booking.status.ending:
-                self._create(spec.user, job(name, spec.count, model=spec.model))
+                share = spec.memory and part(name, spec.memory, model=spec.model)
+                self._create(spec.user, share or job(name, spec.count, model=spec.model))
 
     # --- shares ------------------------------------------------------------------------------------------
     def _share(self, live: Iterable[Pod]) -> None:
@@ -98,6 +102,21 @@ class Life:
             self._create(
                 person, job(self.name(self._chance.choice(WORK)), gpus, model=model, seconds=seconds)
             )
+
+    def _stand_in_line(self, live: Iterable[Pod]) -> None:
+        """Whoever has least of the model that everybody wants asks for some."""
+        wanted = [pod for pod in live if pod.metadata.annotation(names.MODEL) == H100.label]
+        waiting = sum(not pod.spec.node_name for pod in wanted)
+        had: Counter[str] = Counter()
+        for pod in wanted:
+            had[pod.metadata.annotation(names.USER) or ""] += gpus_of(pod)
+        for person in sorted(set(EVERYBODY) - VISITORS, key=lambda one: (had[one], one)):
+            if waiting >= IN_LINE:
+                return
+            waiting += 1
+            seconds = self._chance.choice(HOURS) * 3600.0
+            name = self.name(self._chance.choice(WORK))
+            self._create(person, job(name, 1, model=H100.label, seconds=seconds))
 
     def _free(self, live: Iterable[Pod]) -> tuple[Counter[str], set[str]]:
         """Model -> GPUs that no pod has; and the models for which somebody waits already."""

@@ -9,6 +9,7 @@ from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.node_lease import FIRST_PAUSE, RENEW_EVERY, LeaseRenewer
 from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod
 from demo.simulation.kubelet import Kubelet
 from demo.simulation.part import Part
 from demo.simulation.surroundings import Surroundings
@@ -46,9 +47,7 @@ class Agent(Part):
         """As ``deviceplugin.__main__.build`` does, with one thread for all, without NVML and gRPC."""
         node = self._kubelet.node
         self._device_cache = DeviceCache()
-        facts = PublisherSources(
-            device_cache=self._device_cache, checkpoint=self, pods=lambda: self._kubelet.pods
-        )
+        facts = PublisherSources(device_cache=self._device_cache, checkpoint=self, pods=self._compared)
         self._publisher = Publisher(
             self.kube, node, facts, metrics=AgentMetrics(CollectorRegistry()), clock=self.clock
         )
@@ -76,6 +75,10 @@ class Agent(Part):
     def read(self) -> PodDevices:
         """The kubelet's checkpoint: the interface ``Record``."""
         return self._kubelet.holdings
+
+    def _compared(self) -> tuple[Pod, ...]:
+        """Pods that should have the devices which they were assigned: none where a number is assigned."""
+        return () if any(device.numbered for device in self.devices) else self._kubelet.pods
 
     def on_events(self) -> None:
         """It follows nothing."""

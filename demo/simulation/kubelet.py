@@ -156,7 +156,7 @@ class Kubelet(Part):
         healthy = Counter(dict.fromkeys({names.GPU_RESOURCE, *map(resource_of, devices)}, 0))
         capacity.update(map(resource_of, devices))
         healthy.update(resource_of(device) for device in devices if is_there and device.is_healthy)
-        offered = {device.uuid: device.share.slots for device in devices if device.share}
+        offered = {d.uuid: d.share.slots for d in devices if d.share and not d.numbered}
         if offered:
             there = [device for device in devices if is_there and device.is_healthy]
             capacity[names.SHARED_RESOURCE] = sum(offered.values())
@@ -233,10 +233,12 @@ class Kubelet(Part):
             given = {}
         uid = pod.metadata.uid
         for need in container_needs(pod):
-            devices = frozenset(given.get(need.name, ()))
+            devices = self._chosen(need.count) if self._chooses else frozenset(given.get(need.name, ()))
+            if self._chooses and need.resource == names.SHARED_RESOURCE:
+                continue  # a resource that the node does not have is none of its business
             others = {d for (holder, _), ids in self.machine.checkpoint.items() if holder != uid for d in ids}
             suitable = {d.uuid for d in self.agent.devices if _is_of(d, need.resource)}
-            if len(devices) != need.count or not devices <= suitable:
+            if len(devices) != need.count or not (self._chooses or devices <= suitable):
                 self._free(uid)
                 return REFUSED
             if need.resource == names.SHARED_RESOURCE:
@@ -247,6 +249,18 @@ class Kubelet(Part):
             self.machine.checkpoint[uid, need.name] = devices
             self._changed(devices)
         return None
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether another device plugin gives out its GPUs: then it chooses them itself."""
+        return self.agent is not None and any(device.numbered for device in self.agent.devices)
+
+    def _chosen(self, count: int) -> frozenset[str]:
+        """So many of its GPUs that nobody has: not those of the numbers that the extender has chosen."""
+        free = (
+            [real_gpu(d) for d in self.agent.devices if real_gpu(d) not in self._held] if self.agent else []
+        )
+        return frozenset(free[len(free) - count :])
 
     def _slots(self, pod: Pod, uuids: frozenset[str], others: set[str]) -> frozenset[str]:
         """A free slot of each of these GPUs: where there is one, that which an init container has left."""
@@ -337,16 +351,30 @@ class Kubelet(Part):
         status: Json = {
             "phase": state,
             "containerStatuses": [
-                {"name": c["name"], "ready": state == "Running", "state": inside} for c in containers
+                {"name": c["name"], "ready": state == "Running", "state": inside, **self._given(sandbox, c)}
+                for c in containers
             ],
             "conditions": [*self._conditions(sandbox), _condition("Ready", met=state == "Running")],
         }
         return {**status, **begun}
 
+    def _given(self, sandbox: Sandbox, container: Json) -> Json:
+        """The GPUs that it has chosen for a container."""
+        ids = self.machine.checkpoint.get((sandbox.pod.metadata.uid, container["name"]), ())
+        resources = [{"resourceID": one} for one in sorted(ids)] if self._chooses else []
+        if not resources:
+            return {}
+        return {"allocatedResourcesStatus": [{"name": names.GPU_RESOURCE, "resources": resources}]}
+
     def _conditions(self, sandbox: Sandbox) -> list[Json]:
         known = sandbox.whole.status.get("conditions") or []
         ours = ("Ready", "PodScheduled")
         return [*(c for c in known if c["type"] not in ours), _condition("PodScheduled", met=True)]
+
+
+def real_gpu(device: Device) -> str:
+    """UUID of a GPU of a machine whose kubelet chooses, by a number that it stands for."""
+    return f"GPU-{device.uuid}"
 
 
 def _is_of(device: Device, resource: str) -> bool:

@@ -45,7 +45,11 @@ from demo.simulation.surroundings import Author, Interruption
 
 Json = dict[str, Any]
 
-PRIORITIES: Final = {names.BOOKED_CLASS: 1_000_000_000, names.OPPORTUNISTIC_CLASS: 0}
+PRIORITIES: Final = {
+    names.BOOKED_CLASS: 1_000_000_000,
+    names.RESERVATION_CLASS: 1_000_000_000,
+    names.OPPORTUNISTIC_CLASS: 0,
+}
 QUIET_AFTER: Final = 2.6
 """Seconds without a change after which nothing seems to be going on."""
 FIRST_LEAP: Final = 4.0
@@ -285,6 +289,8 @@ class Simulation:
         return {**pod, "spec": {**pod["spec"], "priority": priority, "schedulerName": scheduler}}
 
     def _webhook(self, attributes: Attributes) -> Json:
+        if attributes.namespace == names.NAMESPACE:
+            return attributes.obj  # it is not asked about the product's own pods
         why = "no endpoints available"
         for replica in self.replicas:
             try:

@@ -32,7 +32,7 @@ class Tool:
     name: str
     """The folder below `modules/`."""
     module: str
-    """The module in its go.mod whose version is the tool's."""
+    """The module in its go.mod whose version is the tool's; empty for a program of our own alone."""
     outputs: tuple[tuple[str, str], ...]
     """(name that `go build` gives, name that we give) of every executable."""
     packages: str = "tool"
@@ -109,12 +109,18 @@ OLDER = {minor: replace(NEWEST, name=f"kubernetes-{minor}") for minor in ("1.30"
 whose staging modules can be fetched."""
 KWOK = Tool(name="kwok", module="sigs.k8s.io/kwok", outputs=(("kwok", "kwok"),))
 """Simulates the kubelets of many nodes. No cluster needs it: tests that do ask for it separately."""
+NULL_EXTENDER = Tool(
+    name="null-extender", module="", outputs=(("null-extender", "null-extender"),), packages=".", seconds=5.0
+)
+"""An extender that decides nothing: the floor of what one can cost. Measurements ask for it separately."""
 KIND = Tool(name="kind", module="sigs.k8s.io/kind", outputs=(("kind", "kind"),))
 """Makes clusters of Docker containers. Here a test has it read `kind/cluster.yaml`, without a cluster."""
 
 
 def version(tool: Tool, modules: Path = MODULES) -> str:
     """The pinned version of a tool, such as `v1.37.1`, read from its go.mod."""
+    if not tool.module:
+        return "v0.1.0"
     text = (modules / tool.name / "go.mod").read_text(encoding="utf-8")
     found = re.search(rf"^(?:require)?\s*{re.escape(tool.module)} (v\S+)", text, flags=re.MULTILINE)
     if found is None:

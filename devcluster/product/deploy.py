@@ -184,10 +184,17 @@ class Parts:
         merged = self._account(booking_controller.ACCOUNT) | dict(settings or {})
         return self._start(booking_controller.part(name=name, number=number, settings=merged))
 
-    def start_pair(self, number: int = 0) -> tuple[Daemon, Daemon]:
-        """Start an extender and the kube-scheduler that asks it (mode `dedicated`); one pair leads."""
+    def start_pair(self, number: int = 0, settings: Settings | None = None) -> tuple[Daemon, Daemon]:
+        """Start an extender and the kube-scheduler that asks it (mode `dedicated`); one pair leads.
+
+        Args:
+            number: of the pair; 0 is the default one.
+            settings: environment of the extender that differs from the default.
+        """
         name = f"{extender.NAME}-{number}" if number else extender.NAME
-        answering = self._start(extender.part(self.of_extender(), name=name, number=number))
+        answering = self._start(
+            extender.part(self.of_extender() | dict(settings or {}), name=name, number=number)
+        )
         part = gpu_scheduler.part(
             kubebox=self._cluster.program("kubebox"),
             kubeconfig=identity.write_kubeconfig(self._cluster, self.folder, gpu_scheduler.ACCOUNT),

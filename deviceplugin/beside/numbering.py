@@ -14,7 +14,8 @@ from typing import Final
 import msgspec
 
 from cluster import names
-from cluster.objects.inventory import Device, mig_model, numbered_uuid, resource_of
+from cluster.objects.given_devices import as_numbered
+from cluster.objects.inventory import Device, Sharing, mig_model, numbered_uuid, resource_of
 from cluster.objects.numbered import with_amount
 from cluster.objects.slots import is_slot, physical
 from deviceplugin.nvml.inventory import NodeDevice
@@ -38,6 +39,10 @@ class Observed:
     """Resource -> amount, of the Node's status."""
     assigned: frozenset[str] = frozenset()
     """Numbered GPUs that living pods of this node were assigned."""
+    slots: int = 0
+    """How many containers can share a GPU that is opened for shares; 0: none is."""
+    reserve: int = 0
+    """MiB of each GPU that are not given in shares, besides the driver's own."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def offered(seen: Observed) -> Iterator[NumberedGpu]:
             if other in number
         }
         shown = _shown(seen.node, device.published, resource, part)
-        shown = msgspec.structs.replace(shown, links=links or None)
+        shown = msgspec.structs.replace(shown, links=links or None, share=_offer(seen, device, shown))
         yield from _replicas(seen, device, resource, shown)
 
 
@@ -138,7 +143,8 @@ def _replicas(seen: Observed, device: NodeDevice, resource: str, shown: Device) 
         uuid = f"{shown.uuid}.r{turn}"
         model = f"{shown.model}{names.SHARED_MODEL}"
         # Its memory is nobody's: each pod on the GPU may fill it.
-        yield NumberedGpu(msgspec.structs.replace(shown, uuid=uuid, model=model, memory=0), device)
+        turned = msgspec.structs.replace(shown, uuid=uuid, model=model, memory=0, share=None)
+        yield NumberedGpu(turned, device)
 
 
 def _shown(node: str, device: Device, resource: str, part: int | None) -> Device:
@@ -158,6 +164,13 @@ def _shown(node: str, device: Device, resource: str, part: int | None) -> Device
     )
 
 
+def _offer(seen: Observed, device: NodeDevice, shown: Device) -> Sharing | None:
+    """What a whole GPU offers to pods that share it, once a reservation pod has it."""
+    memory = shown.memory - (device.facts.reserved_mib if device.facts else 0) - seen.reserve
+    is_whole = shown.profile is None and resource_of(shown) == names.GPU_RESOURCE
+    return Sharing(slots=seen.slots, memory=memory) if seen.slots and is_whole and memory > 0 else None
+
+
 def _as_mixed(group: list[NumberedGpu]) -> list[NumberedGpu]:
     """The devices of a resource; of no certain model if they are of several, since any may be given."""
     if len({one.shown.model for one in group}) <= 1:
@@ -166,7 +179,8 @@ def _as_mixed(group: list[NumberedGpu]) -> list[NumberedGpu]:
     turns = all(one.shown.model.endswith(names.SHARED_MODEL) for one in group)
     model = names.MIXED_REPLICA if turns else names.MIXED_MODEL
     return [
-        replace(one, shown=msgspec.structs.replace(one.shown, model=model, memory=least)) for one in group
+        replace(one, shown=msgspec.structs.replace(one.shown, model=model, memory=least, share=None))
+        for one in group
     ]
 
 
@@ -204,7 +218,7 @@ def really_has(
     numbers = [device.uuid for device in shown]
     found: dict[str, str] = {}
     for uid, theirs in assigned.items():
-        found.update(zip(sorted(theirs), sorted(set(map(physical, has.get(uid, ())))), strict=False))
+        found.update(as_numbered(theirs, set(map(physical, has.get(uid, ())))))
     left = [uuid for uuid in real if uuid not in found.values()]
     found.update(zip((one for one in numbers if one not in found), left, strict=False))
     return {number: found[number] for number in numbers if number in found}

@@ -22,6 +22,7 @@ from cluster.process.clock import Clock
 from deviceplugin.advertised import with_cordons
 from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.beside.numbering import Ids, Observed, numbered, really_has, serves
+from deviceplugin.beside.opening import Opening
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.kubelet.checkpoint import CheckpointError
 from deviceplugin.metrics import AgentMetrics
@@ -58,6 +59,7 @@ class Observer:
         pods: Callable[[], tuple[Pod, ...] | None],
         metrics: AgentMetrics,
         clock: Clock,
+        opening: Opening | None = None,
     ) -> None:
         """Nothing is known yet.
 
@@ -68,6 +70,7 @@ class Observer:
             pods: the pods of this node; None if they cannot be read now.
             metrics: get the health of the real devices.
             clock: for the thread's rounds.
+            opening: how GPUs are offered to pods that share them; None if none is opened for shares.
         """
         self.shown: Final = DeviceCache()
         self._name = node
@@ -76,6 +79,10 @@ class Observer:
         self._pods = pods
         self._metrics = metrics
         self._clock = clock
+        self._opening = opening
+        self._may_share = True
+        self._closed: str | None = None
+        """Why no GPU can be opened for shares, as it was last written to the log."""
         self._lock = threading.Lock()
         self._report: NvmlReport | None = None
         self._node: Node | None = None
@@ -113,7 +120,9 @@ class Observer:
         self._wake.set()
 
     def share(self, *, is_wanted: bool) -> None:
-        """Nothing: whether GPUs are shared is the other plugin's."""
+        """Set whether GPUs may be opened for shares, as far as the settings allow. Safe from any thread."""
+        self._may_share = is_wanted
+        self._wake.set()
 
     def run(self, stop: threading.Event, unresponsive_for: Callable[[], float]) -> None:
         """Observe until the stop event is set.
@@ -136,7 +145,7 @@ class Observer:
             except CheckpointError as error:
                 self._problem = str(error)
                 return
-            allocatable = _amounts(self._node)
+            allocatable = amounts(self._node)
             if self._node is not None:
                 self._problem = serves(registered, allocatable)
             self._learn_assigned()
@@ -169,6 +178,18 @@ class Observer:
         real = [device.uuid for device in self._real.now.devices]
         return really_has(self.shown.now.devices, real, self._assigned, has)
 
+    def _slots(self, allocatable: Mapping[str, int]) -> int:
+        """How many containers can share a GPU here; 0 if none can be opened for them."""
+        if self._opening is None or not self._may_share:
+            return 0
+        problem = self._opening.problem(allocatable)
+        if problem != self._closed:
+            log.warning("no GPU can be opened for shares", reason=problem) if problem else log.info(
+                "GPUs can be opened for shares"
+            )
+            self._closed = problem
+        return 0 if problem else self._opening.slots
+
     def _learn_assigned(self) -> None:
         pods = self._pods()
         if pods is not None:
@@ -190,6 +211,8 @@ class Observer:
             registered=registered,
             allocatable=allocatable,
             assigned=frozenset().union(*self._assigned.values()),
+            slots=self._slots(allocatable),
+            reserve=self._opening.reserve if self._opening else 0,
         )
         out = frozenset(device.uuid for device in self.shown.now.devices if not device.is_healthy)
         devices = with_cordons(numbered(seen, out - self._cordoned.keys()), self._cordoned)
@@ -199,7 +222,8 @@ class Observer:
             log.info("numbered GPUs observed", healthy=healthy, total=len(devices))
 
 
-def _amounts(node: Node | None) -> dict[str, int]:
+def amounts(node: Node | None) -> dict[str, int]:
+    """Resource -> allocatable amount, as far as amounts are whole numbers."""
     found: dict[str, int] = {}
     for resource, amount in ((node.status.allocatable if node else None) or {}).items():
         try:

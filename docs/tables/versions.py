@@ -54,8 +54,13 @@ VERSIONS: Final = (
         "1.34",
         "everything",
         f"{_WATCH}. {_WRITTEN}",
-        ("tests/long/versions/test_real_1_34.py", "tests/long/versions/test_emulated_1_34.py", _STORY),
-        "1.34.5 itself, all of it; and 1.37.1 that passes for it",
+        (
+            "tests/long/versions/test_real_1_34.py",
+            "tests/long/versions/test_mixed_kubelets.py",
+            "tests/long/versions/test_emulated_1_34.py",
+            _STORY,
+        ),
+        "1.34.5 itself, all of it; its kubelet beside one of 1.37.1; and 1.37.1 that passes for it",
     ),
     *(
         Version(

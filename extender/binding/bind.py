@@ -5,9 +5,10 @@ maybe for another node, while the first may still be on its way. So the decision
 (``bind_decision``) *before* it is posted (``binding_post``). It is taken back if, and only if, it is certain
 that it did not happen.
 
-Pods for one node are bound one after the other. Until its kubelet has answered for the previous pod, the next
-one waits here for some hundredths of a second, because kube-scheduler would retry it only after a backoff of
-a second or more. If a node's agent has died, its kubelet rejects one pod, and nothing more is bound there.
+A node takes as many unanswered pods as its window is wide (``cluster.decide.answer_windows``). Until its
+kubelet has answered for one of them, the next one waits here for some hundredths of a second, because
+kube-scheduler would retry it only after a backoff of a second or more. If a node's agent has died, its
+kubelet rejects those few, and nothing more is bound there.
 Everything that a bind waits for, reads and posts shares one time budget.
 
 ============================  ==========================================================================

@@ -19,6 +19,7 @@ from cluster.objects.assignment import devices_of, encode_assignment
 from cluster.objects.hold_verdicts import NOT_FREE, NOT_NOW, REFUSED, HoldVerdict
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
+from cluster.objects.reservation_pods import visible_key
 from cluster.process.clock import Clock
 from extender.binding.gpushare import gpushare_annotations
 from extender.state.cluster_state import ClusterState
@@ -109,7 +110,7 @@ class BindDecisions:
                 assumed = _assumed(request, view, pod)
             except NoPlaceError as error:
                 raise BindError(f"The pod no longer fits on node {node}.") from error
-            body = binding(assumed, gpushare_annotations(assumed, view, self._clock.now()))
+            body = binding(assumed, self._for_others(assumed, view))
             ledger.assume(pod, node, assumed.assignment, mode=assumed.mode)
             self._state.expect_answer(pod.metadata.uid)
         return Decision(assumed, body, made_at)
@@ -129,8 +130,15 @@ class BindDecisions:
                 raise BindError(f"The pod no longer fits on node {earlier.node}: {reason}.")
             ledger.forget_assumed(again.pod.metadata.uid)
             ledger.assume(again.pod, again.node, again.assignment, mode=again.mode)
-            body = binding(again, gpushare_annotations(again, view, self._clock.now()))
+            body = binding(again, self._for_others(again, view))
         return Decision(again, body, made_at, was_posted=True)
+
+    def _for_others(self, assumed: AssumedBind, view: NodeView) -> dict[str, str]:
+        """Annotations for others to read: containers, by the downward API, and tools of gpushare's users."""
+        return {
+            **gpushare_annotations(assumed, view, self._clock.now()),
+            **visible_annotations(assumed, view),
+        }
 
     def not_posted(self, decision: Decision) -> None:
         """Take back a decision that was not posted this time, unless it was posted before."""
@@ -163,6 +171,8 @@ def _outdated(earlier: AssumedBind, view: NodeView, agent: AgentState) -> str | 
         return AGENT[agent]
     if not chosen <= {device.uuid for device in view.devices if device.is_healthy}:
         return "a GPU that was chosen is not healthy any more"
+    if earlier.mode and view.is_numbered and not chosen <= view.opened.keys():
+        return "a GPU that was chosen is not open for shares any more"
     uid = earlier.pod.metadata.uid
     return ON_HOLD if any(view.on_hold.get(uuid, uid) != uid for uuid in chosen) else None
 
@@ -176,12 +186,22 @@ def _assumed(request: GpuRequest, view: NodeView, pod: Pod) -> AssumedBind:
     return AssumedBind(pod=pod, node=view.name, assignment=choose(request, view))
 
 
-def binding(assumed: AssumedBind, gpushare: Mapping[str, str] = NOTHING) -> dict[str, Any]:
+def visible_annotations(assumed: AssumedBind, view: NodeView) -> dict[str, str]:
+    """Which GPUs the containers see that read them from annotations: those that are there already."""
+    known = assumed.pod.metadata.annotations or {}
+    return {
+        key: ",".join(view.opened.get(uuid, uuid) for uuid in uuids)
+        for container, uuids in assumed.assignment.items()
+        if (key := visible_key(container)) in known
+    }
+
+
+def binding(assumed: AssumedBind, more: Mapping[str, str] = NOTHING) -> dict[str, Any]:
     """The body of ``POST pods/<name>/binding``: node, devices and preconditions in one write.
 
     Args:
         assumed: the decision.
-        gpushare: annotations for the tools of gpushare's users.
+        more: further annotations, for others to read.
     """
     meta = assumed.pod.metadata
     metadata: dict[str, Any] = {
@@ -195,7 +215,7 @@ def binding(assumed: AssumedBind, gpushare: Mapping[str, str] = NOTHING) -> dict
         annotations[names.ASSIGNED] = encode_assignment(assumed.assignment)
     if assumed.mode:
         annotations[names.SHARING_MODE] = assumed.mode
-    annotations |= gpushare
+    annotations |= more
     if annotations:
         metadata["annotations"] = annotations
     return {

@@ -20,6 +20,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def gpushare_annotations(assumed: AssumedBind, view: NodeView, decided: datetime) -> dict[str, str]:
     """The annotations; none for a pod that does not ask in gpushare's way, for memory of one GPU.
 
+    Nor for one on a numbered GPU, whose index is not that of the GPU behind it.
+
     Args:
         assumed: the decision.
         view: the node.
@@ -30,7 +32,7 @@ def gpushare_annotations(assumed: AssumedBind, view: NodeView, decided: datetime
     uuids = devices_of(assumed.assignment)
     device = next((one for one in view.devices if one.uuid in uuids), None)
     requested, unit = _requested(assumed.pod)
-    if not requested or len(uuids) != 1 or device is None or device.share is None:
+    if not requested or len(uuids) != 1 or device is None or device.share is None or device.numbered:
         return {}
     since = decided - _EPOCH
     nanoseconds = ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from cluster.process.clock import Clock
 from cluster.process.lifecycle import Process
-from cluster.process.probes import serve
+from cluster.process.loopback import LoopbackServer
 from extender.existing import Served
 from extender.settings import Settings
 
@@ -13,17 +13,18 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 
-def serve_plainly(app: "WSGIApplication", settings: Settings, process: Process) -> None:
+def serve_plainly(app: "WSGIApplication", settings: Settings, process: Process, clock: Clock) -> None:
     """Serve by HTTP, in mode ``dedicated``.
 
     Raises:
         ServeError: the address is taken or not ours.
     """
-    server = serve(
+    server = LoopbackServer(
         app,
         settings.host,
         settings.port,
-        threads=settings.threads,
+        clock,
+        connections=settings.threads,
         longest_body=settings.max_body_bytes,
     )
     process.closing("verbs", server.close)

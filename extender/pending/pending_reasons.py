@@ -82,10 +82,10 @@ class PendingReasons:
     def _request(self, uid: str, pod: Pod, booking: Booking | None) -> GpuRequest | None:
         """The pod's request, read again if it or its booking has changed; None if it cannot be read."""
         known = self._read.get(uid)
-        if known and known[0] is pod and known[1] is booking:
+        if known and known[0] is pod and known[1] is booking and not (booking and known[2].share):
             return known[2]
         try:
-            request = gpu_request_of(pod, booking)
+            request = self._state.confined(gpu_request_of(pod, booking), booking, self._clock.now())
         except QuantityError:
             return None
         self._read[uid] = (pod, booking, request)

@@ -45,10 +45,11 @@ class RejectedRequests:
         is_known = rejection.uid in self._state.pods
         booking = covered.get(rejection.uid) if is_known else self._state.cover_of(pod, self._clock.now())
         known = self._read.get(rejection.uid)
-        if known and known.pod is pod and known.booking is booking:
+        is_same = known and known.pod is pod and known.booking is booking
+        if known and is_same and not (booking and known.request.share):  # that depends on other pods, too
             return known
         try:
-            request = gpu_request_of(pod, booking)
+            request = self._state.confined(gpu_request_of(pod, booking), booking, self._clock.now())
         except QuantityError:
             request = rejection.request
         return _Read(pod=pod, booking=booking, request=request)

@@ -1,4 +1,4 @@
-"""Pods for one node are bound one after the other: the queue of binds that wait for its kubelet.
+"""No more pods are bound to a node than its kubelet may owe answers for: the queue of binds that wait for it.
 
 A waiting bind takes one of the server's threads but nothing else: the cache notifies the first in the queue
 when the kubelet has answered. If no answer is expected any more, because a bind was taken back or the
@@ -25,11 +25,11 @@ class BindQueue:
         self._queues: dict[str, deque[threading.Event]] = {}
 
     def wait(self, node: str, awaits: Callable[[str], bool], until: float) -> bool:
-        """Wait until no answer of the node's kubelet is expected and no other bind is ahead.
+        """Wait until the node takes a further pod and no other bind is ahead.
 
         Args:
             node: the node's name.
-            awaits: whether an answer of its kubelet is expected.
+            awaits: whether an answer of its kubelet must come first.
             until: when to give up, in seconds of the monotonic clock.
 
         Returns:
@@ -49,7 +49,9 @@ class BindQueue:
         finally:
             with self._lock:
                 queue.remove(mine)
-                if not queue:
+                if queue:
+                    queue[0].set()  # there may be room for more than one
+                else:
                     del self._queues[node]
 
     def notify(self, node: str) -> None:

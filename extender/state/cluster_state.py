@@ -13,6 +13,7 @@ from typing import Final
 from cluster import names
 from cluster.cache import BookedNodes, BookingPlans, ClaimOptions, ClusterCache, NodeSnapshot
 from cluster.cache.pods import gpu_pod
+from cluster.decide.answer_windows import LARGEST
 from cluster.decide.ledger import SOURCES, NodeView
 from cluster.decide.ledger.holdings import Source
 from cluster.decide.ledger.liveness import AgentState
@@ -23,7 +24,6 @@ from cluster.decide.protection import never_evicted_reason
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.decide.serving import (
-    ANSWERED_WITHIN,
     KubeletRejection,
     Serving,
     awaits_answer,
@@ -92,6 +92,7 @@ class ClusterState(ClusterCache):
         sources: Sequence[Source] = SOURCES,
         placement: str = names.PLACEMENTS[0],
         claims: ClaimOptions | None = None,
+        bind_window: int = LARGEST,
     ) -> None:
         """An empty cache.
 
@@ -102,9 +103,10 @@ class ClusterState(ClusterCache):
             sources: where it is written what a pod holds.
             placement: that of pods that request none.
             claims: how ResourceClaims are read; None where they cannot be booked.
+            bind_window: how many pods may be on their way to a node at one time, at most.
         """
         self._spreads: Final = placement == SPREAD
-        self.serving: Final = Serving()
+        self.serving: Final = Serving(bind_window)
         self.priority: Final = VerbPriority(clock)
         """Lets threads that read events wait while kube-scheduler is answered."""
         super().__init__(
@@ -151,7 +153,9 @@ class ClusterState(ClusterCache):
             QuantityError: an amount of GPUs cannot be read.
         """
         is_owned = bool(pod.metadata.annotation(names.USER))
-        found = gpu_request_of(pod, self.cover_of(pod, self.clock.now()) if is_owned else None)
+        now = self.clock.now()
+        booking = self.cover_of(pod, now) if is_owned else None
+        found = self.confined(gpu_request_of(pod, booking), booking, now)
         return found.spread() if self._spreads and not pod.metadata.annotation(names.PLACEMENT) else found
 
     def plan_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:
@@ -169,7 +173,8 @@ class ClusterState(ClusterCache):
         if not need:
             return None
         if booking is None:
-            return self._permanent_rejection(pod, request) if self._stays(pod) else None
+            stays = self._stays(pod) and not request.reserves
+            return self._permanent_rejection(pod, request) if stays else None
         places, hold_node = self._booking_plans.places(now), request.hold.node if request.hold else None
         if booking.spec.model not in places.checks:
             return None
@@ -256,19 +261,17 @@ class ClusterState(ClusterCache):
             self._unanswered[uid] = self.clock.monotonic()
 
     def awaits_answer(self, node: str) -> bool:
-        """Whether a pod is on its way to a node whose kubelet has not answered for it yet.
-
-        A kubelet that does not answer does not keep pods off its node indefinitely, unless its agent has
-        given no sign of life either since the pod was bound: both may be gone, with the machine.
-        """
+        """Whether as many pods are on their way to a node, unanswered, as its window is wide."""
         with self.locked() as ledger:
-            now = self.clock.monotonic()
-            renewal = self.serving.renewal(node)
-            renewed = renewal.at if renewal else float("-inf")
-            times = (self._unanswered.get(holding.uid) for holding in ledger.view(node).holdings)
-            return any(
-                since is not None and (now - since < ANSWERED_WITHIN or renewed <= since) for since in times
-            )
+            times = [self._unanswered.get(holding.uid) for holding in ledger.view(node).holdings]
+            since = [at for at in times if at is not None]
+            return self.serving.is_full(node, since, monotonic=self.clock.monotonic())
+
+    def awaiting_nodes(self) -> frozenset[str]:
+        """The nodes that take no further pod until their kubelets have answered."""
+        with self.locked() as ledger:
+            found = {holding.node for uid in self._unanswered if (holding := ledger.holding(uid))}
+            return frozenset(node for node in found if self.awaits_answer(node))
 
     def places(self) -> BookedNodes:
         """The nodes that suit booked pods now; the same object as long as nothing has changed."""
@@ -371,6 +374,8 @@ class ClusterState(ClusterCache):
         if awaits_answer(pod):
             self._unanswered.setdefault(uid, now)
         elif not self.decided(uid):
+            if uid in self._unanswered and pod.spec.node_name and pod.status.start_time and is_live(pod):
+                self.serving.windows.widen(pod.spec.node_name)
             self._answered(uid, pod.spec.node_name)
         rejection = self.serving.apply_pod(pod, was_known=was_known, monotonic=now, now=self.clock.now())
         if rejection:

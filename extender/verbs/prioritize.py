@@ -116,6 +116,12 @@ class Prioritize:
         """The scores of the offered nodes, in their order."""
         pod, nodes = arguments.pod, arguments.node_names or ()
         scores = self._scores(pod, request, nodes)
+        if request.demand and (awaiting := self._state.awaiting_nodes()):
+            # Another node that is nearly as good takes the pod now.
+            scores = [
+                max(score - 1, 0) if name in awaiting else score
+                for name, score in zip(nodes, scores, strict=True)
+            ]
         planned = self._state.planned(pod, request)
         if planned is None or not any(best := [planned(name) for name in nodes]):
             return scores

@@ -149,6 +149,11 @@ CLIMBS = (
         "Inside booking.reclaimer, a",
     ),
     (
+        "booking/reclaimer/reservations/state_table.py",
+        "booking.reclaimer.reservations.reservations",
+        "Inside booking.reclaimer.reservations",
+    ),
+    (
         "booking/reclaimer/fair_shares/taking.py",
         "booking.reclaimer.fair_shares.turns",
         "Inside booking.reclaimer.fair_shares",
@@ -186,6 +191,7 @@ CLIMBS = (
     ("cluster/cache/cache.py", "cluster.fake", "No part of the product runs"),
     ("cluster/kube/client.py", "kubernetes", "The official Kubernetes client"),
     ("cluster/kube/node_lease.py", "waitress", "Plain HTTP is served"),
+    ("cluster/kube/node_lease.py", "httptools", "kube-scheduler's requests are parsed"),
     ("deviceplugin/nvml/watch.py", "pynvml", "NVML is spoken"),
     ("booking/reclaimer/planning/plan.py", "cel_expr_python", "Expressions of claims"),
     ("deviceplugin/advertised.py", "deviceplugin.plugin", "Inside the node agent"),

@@ -252,7 +252,9 @@ def test_every_name_of_ours_in_files_of_other_languages_is_in_names() -> None:
         for found in token.findall(without_prose(text))
         if found.strip(".-") not in known and found not in known
         if (is_read_by_others(name) and name != OF_KIND) or names.DOMAIN in found
-        if not found.startswith((f"{names.METRICS_PREFIX}_", names.SETTINGS_PREFIX, *MOUNTED))
+        if not found.startswith(
+            (f"{names.METRICS_PREFIX}_", names.SETTINGS_PREFIX, f"{names.VISIBLE}.", *MOUNTED)
+        )
     }
     assert not strays
 

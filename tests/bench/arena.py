@@ -1,16 +1,16 @@
 """A cluster of simulated nodes whose pods a real kube-scheduler places, with our extender or without it.
 
-Each kube-scheduler has the profile of mode ``dedicated``. Without our extender only the extender's entry is
-left out of it, and its process does not run.
+Each kube-scheduler has the profile of mode ``dedicated``. The null extender stands in the same entry, for the
+same verbs. Without any extender only this entry is left out, and no process of one runs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import urllib3
@@ -22,6 +22,7 @@ from cluster.kube.resources import LEASES, PODS
 from devcluster.cluster import Cluster
 from devcluster.components import kwok
 from devcluster.demo.access import administrator
+from devcluster.procstat import used_seconds
 from devcluster.product import (
     chart,
     extender,
@@ -33,11 +34,13 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from devcluster.wait import poll
 from tests.bench.audit import AuditLog, audited, service_account
 from tests.bench.pods import NAMESPACE, Sightings, sighted
-from tests.bench.simulated import in_parallel, simulated
+from tests.bench.simulated import in_parallel, null_extender, simulated
 from tests.clusters import own
 
 QPS: Final = 1000
 """Of a kube-scheduler whose own limit must not show in the result; its burst is twice that."""
+Asks = Literal["ours", "null", "none"]
+"""Which extender kube-scheduler asks: ours, one that decides nothing, or none."""
 ALICE: Final = "alice"
 _READY_SECONDS: Final = 60.0
 
@@ -75,16 +78,20 @@ class Arena:
     audit: AuditLog
     nodes: Sequence[str]
     """Names of the nodes with eight GPUs."""
+    processor_seconds: Callable[[], float] = field(default=lambda: 0.0, init=False)
+    """Seconds of processor time that our extender has used so far."""
     _started: int = field(default=0, init=False)
 
     @contextmanager
-    def scheduling(self, qps: int = QPS, *, ours: bool = True) -> Iterator[None]:
-        """While it lasts, a kube-scheduler of its own places pods, with our extender or without it."""
+    def scheduling(self, qps: int = QPS, asks: Asks = "ours") -> Iterator[None]:
+        """While it lasts, a kube-scheduler of its own places pods, and asks this extender."""
         self._started += 1
         with ExitStack() as stack:
-            if ours:
+            if asks == "ours":
                 stack.enter_context(self._extender())
-            stack.enter_context(self._scheduler(qps, ours=ours))
+            elif asks == "null":
+                stack.enter_context(self._null_extender())
+            stack.enter_context(self._scheduler(qps, with_extender=asks != "none"))
             yield
 
     def create(self, bodies: Iterable[dict[str, Any]]) -> None:
@@ -109,11 +116,24 @@ class Arena:
         url = f"http://{self.cluster.address}:{part.probes}/readyz"
         if not poll(lambda: _is_ready(url), seconds=_READY_SECONDS):
             raise RuntimeError(f"The extender does not get ready; its log is {daemon.log}.")
+        self.processor_seconds = partial(used_seconds, daemon.pid)
         yield
         daemon.kill()
 
     @contextmanager
-    def _scheduler(self, qps: int, *, ours: bool) -> Iterator[None]:
+    def _null_extender(self) -> Iterator[None]:
+        account = identity.environment(self.cluster, self._folder, extender.ACCOUNT)
+        part = extender.part(account)
+        program = [str(null_extender())]
+        daemon = self.cluster.spawn(f"null-{self._started}", program, env=part.environment)
+        url = f"http://{self.cluster.address}:{extender.PORT}/prioritize"
+        if not poll(lambda: _is_ready(url), seconds=_READY_SECONDS):
+            raise RuntimeError(f"The null extender does not get ready; its log is {daemon.log}.")
+        yield
+        daemon.kill()
+
+    @contextmanager
+    def _scheduler(self, qps: int, *, with_extender: bool) -> Iterator[None]:
         """A kube-scheduler that leads at once, with the profile that we ship or one without extenders."""
         with suppress(NotFound):
             self.kube.delete(LEASES, names.SCHEDULER_LEASE, namespace=names.NAMESPACE)
@@ -126,7 +146,7 @@ class Arena:
             kubeconfig=self._scheduler_kubeconfig, extender_url=f"http://127.0.0.1:{extender.PORT}"
         )
         profile["clientConnection"] |= {"qps": qps, "burst": 2 * qps}
-        if not ours:
+        if not with_extender:
             del profile["extenders"]
         # Replaces the configuration that the part has written itself.
         (self._folder / f"{part.name}.json").write_bytes(msgspec.json.encode(profile))

@@ -35,13 +35,13 @@ KINDS: Final = (_MEMORY,)
 
 def measure(lab: Lab, node: str) -> Iterator[Row]:
     """One agent for one minute."""
-    with _another_agent(lab.standing.parts, lab.standing.cluster.state, node) as pid:
+    with another_agent(lab.standing.parts, lab.standing.cluster.state, node) as pid:
         SystemClock().wait(threading.Event(), MINUTE)
-        yield _MEMORY.row(_resident(pid), _floor())
+        yield _MEMORY.row(resident(pid), floor())
 
 
 @contextmanager
-def _another_agent(parts: Parts, state: Path, node: str) -> Iterator[int]:
+def another_agent(parts: Parts, state: Path, node: str) -> Iterator[int]:
     """The image's agent on a node: its PID as soon as it is ready. Afterwards the usual agent runs again."""
     folder = state / "bench-gpus"
     fake = FakeNvml(folder)
@@ -63,12 +63,12 @@ def _another_agent(parts: Parts, state: Path, node: str) -> Iterator[int]:
             parts.restore()
 
 
-def _resident(pid: int) -> float:
+def resident(pid: int) -> float:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
 
 
-def _floor() -> float:
+def floor() -> float:
     """MiB that a bare process takes."""
     program = f"{agent_image.FLOOR}\nprint(open('/proc/self/status').read())"
     output = subprocess.run(

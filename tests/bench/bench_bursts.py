@@ -63,7 +63,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
         bursts = Bursts(place)
         with place.scheduling(QPS):
             found = {size: [bursts.play(size, counts=True) for _ in range(TURNS)] for size in SIZES}
-        with place.scheduling(QPS, ours=False):
+        with place.scheduling(QPS, asks="none"):
             floors = {size: [bursts.play(size) for _ in range(TURNS)] for size in SIZES}
     for size in SIZES:
         tries = sum(one.questions - size for one in found[size])

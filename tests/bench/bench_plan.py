@@ -1,6 +1,7 @@
 """Planning at the largest supported size: 5,000 nodes, 40,000 pods with a GPU each, none of them free.
 
-Measured in a process of its own (``tests.bench.planner``), whose memory is that of the whole cache.
+And where all these GPUs are shared, for a pod with a share. Measured in a process of its own
+(``tests.bench.planner``), whose memory is that of the whole cache.
 """
 
 from collections.abc import Iterator
@@ -30,6 +31,32 @@ _MEMORY: Final = Kind(
     "the same pods as structs",
     Target(value=250),
 )
+_SHARES: Final = "5,000 nodes, 40,000 GPUs of which two pods each have a share"
+_SHARE: Final = Kind(
+    "plan-share", f"plan for one booked pod with a share ({_SHARES})", "ms", _FLOOR, Target(value=50)
+)
+_SHARE_FIRST: Final = Kind(
+    "plan-share-first",
+    f"the first plan of a process for a share ({_SHARES})",
+    "ms",
+    _FLOOR,
+    Target(value=600),
+)
+_SHARERS: Final = Kind(
+    "share-victims",
+    "the cheapest sharers of one GPU that 16 pods share, p50",
+    "us",
+    target=Target(value=300),
+)
+
+
+class MeasuredShares(msgspec.Struct):
+    """What the process has measured where GPUs are shared: milliseconds, and microseconds."""
+
+    floor: float
+    first: float
+    one: float
+    sharers: float
 
 
 class Measured(msgspec.Struct):
@@ -51,9 +78,16 @@ def measure(_lab: Lab) -> Iterator[Row]:
     yield _MANY.row(measured.many, measured.floor)
     yield _FIRST.row(measured.first, measured.floor)
     yield _IDLE.row(measured.idle, measured.floor)
+    with child("tests.bench.planner", str(NODES), "shares") as line:
+        shares = msgspec.json.decode(line, type=MeasuredShares)
+    yield _SHARE.row(shares.one, shares.floor)
+    yield _SHARE_FIRST.row(shares.first, shares.floor)
+    yield _SHARERS.row(shares.sharers)
     with child("tests.bench.planner", str(NODES), "structs") as line:
         structs = int(line)
     yield _MEMORY.row(measured.memory / 2**20, structs / 2**20)
 
 
-MEASURE: Final = Measure("plan", (_ONE, _MANY, _FIRST, _IDLE, _MEMORY), measure)
+MEASURE: Final = Measure(
+    "plan", (_ONE, _MANY, _FIRST, _IDLE, _SHARE, _SHARE_FIRST, _SHARERS, _MEMORY), measure
+)

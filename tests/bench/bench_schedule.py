@@ -1,20 +1,22 @@
-"""Pods per second through the real kube-scheduler on simulated nodes, with our extender and without one.
+"""Pods per second through the real kube-scheduler on simulated nodes: with ours, a null extender, and none.
 
-The two ways take turns in one cluster, one cluster per number of nodes. kube-scheduler's own limit on API
-calls (qps) would hide what an extender costs, so the limit is far above that, and once at its default.
+The ways take turns in one cluster, one cluster per number of nodes. On two cores everybody competes, so the
+floor is an extender with the same verbs that decides nothing; the rate without any is there as information.
+kube-scheduler's own limit on API calls (qps) would hide what an extender costs, so the limit is far above
+that, and once at its default.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Final
+from typing import Final, get_args
 
 from cluster.process.clock import SystemClock
-from tests.bench.arena import QPS, Arena, arena, gpu_pod
+from tests.bench.arena import QPS, Arena, Asks, arena, gpu_pod
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
 from tests.bench.rows import Kind, Row, Target
-from tests.bench.simulated import GPUS, program
+from tests.bench.simulated import GPUS, programs
 
 SIZES: Final = {100: 3, 1000: 3}
 """Nodes -> turns of each way, at a qps at which only the processors limit the rate."""
@@ -26,30 +28,45 @@ CROWD: Final = 40
 """GPUs of that node, and the number of pods that go there at once."""
 CROWDS: Final = 3
 """Per turn."""
-_FLOOR: Final = "the same without our extender"
+_NULL: Final = "the same with an extender that decides nothing"
+_NONE: Final = "the same without an extender"
 
 
-def _rate(name: str, nodes: int, qps: int, target: Target | None) -> Kind:
+def _rate(name: str, nodes: int, qps: int, floor: str, target: Target | None) -> Kind:
     return Kind(
         name,
         f"pods with one GPU, {PODS_OF_A_TURN} at once on {nodes} simulated nodes of {GPUS}: created to bound;"
         f" kube-scheduler's qps {qps}, burst {2 * qps}",
         "pods/s",
-        _FLOOR,
+        floor,
         target=target,
     )
 
 
 _RATES: Final = {
-    nodes: _rate(f"schedule-{nodes}-nodes", nodes, QPS, Target(ratio=0.85, at_least=True)) for nodes in SIZES
+    nodes: _rate(f"schedule-{nodes}-nodes", nodes, QPS, _NULL, Target(ratio=0.9, at_least=True))
+    for nodes in SIZES
 }
-_SLOW: Final = _rate("schedule-qps-50", min(SIZES), DEFAULT_QPS, None)
+_BARE: Final = {
+    nodes: _rate(f"schedule-{nodes}-nodes-bare", nodes, QPS, _NONE, Target(ratio=ratio, at_least=True))
+    for nodes, ratio in zip(SIZES, (0.7, 0.75), strict=True)
+}
+_PROCESSOR: Final = {
+    nodes: Kind(
+        f"schedule-{nodes}-nodes-cpu",
+        f"processor time of the extender for each of these pods, {nodes} nodes",
+        "ms",
+        target=Target(value=value),
+    )
+    for nodes, value in zip(SIZES, (2.0, 3.0), strict=True)
+}
+_SLOW: Final = _rate("schedule-qps-50", min(SIZES), DEFAULT_QPS, _NONE, None)
 _CROWD: Final = Kind(
     "schedule-one-node",
     f"{CROWD} pods with one GPU at once onto one node of {CROWD}: created to the last bound",
     "s",
-    _FLOOR,
-    target=Target(ratio=2.0),
+    _NONE,
+    target=Target(ratio=1.7),
 )
 _CALLS: Final = Kind(
     "schedule-calls",
@@ -60,29 +77,32 @@ _CALLS: Final = Kind(
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
-    """Both sizes, each in turns with our extender and without it."""
+    """Both sizes, each in turns with our extender, the null one and none."""
     for nodes, turns in SIZES.items():
         with arena(nodes, larger={CROWDED: CROWD}) as place:
             taken = Turns(place)
             taken.take(QPS, turns)
-            yield _RATES[nodes].row(*taken.medians("rate"))
+            ours = taken.median("rate", "ours")
+            yield _RATES[nodes].row(ours, taken.median("rate", "null"))
+            yield _BARE[nodes].row(ours, taken.median("rate", "none"))
+            yield _PROCESSOR[nodes].row(taken.median("cpu", "ours"))
             if nodes == min(SIZES):
-                yield _CROWD.row(*taken.medians("crowd"))
+                yield _CROWD.row(taken.median("crowd", "ours"), taken.median("crowd", "none"))
                 yield _CALLS.row(taken.calls / taken.bound)
                 slow = Turns(place, "slow")
                 slow.take(DEFAULT_QPS, 1)
-                yield _SLOW.row(*slow.medians("rate"))
+                yield _SLOW.row(slow.median("rate", "ours"), slow.median("rate", "none"))
 
 
 @dataclass
 class Turns:
-    """The two ways, one after the other in one cluster."""
+    """The ways, one after the other in one cluster."""
 
     arena: Arena
     prefix: str = "turn"
     """Of the pods' names: no two turns of a cluster have pods with the same name."""
-    results: dict[tuple[str, bool], list[float]] = field(default_factory=dict, init=False)
-    """(what was measured, whether with our extender) -> one number per turn, or per crowd."""
+    results: dict[tuple[str, Asks], list[float]] = field(default_factory=dict, init=False)
+    """(what was measured, with which extender) -> one number per turn, or per crowd."""
     calls: int = field(default=0, init=False)
     """The number of requests that our extender sent while pods were bound."""
     bound: int = field(default=0, init=False)
@@ -92,28 +112,32 @@ class Turns:
     def take(self, qps: int, turns: int) -> None:
         """Take this many turns of each way, alternately."""
         for _ in range(turns):
-            for ours in (True, False):
-                self._turn(qps, ours=ours)
+            for asks in get_args(Asks):
+                self._turn(qps, asks)
 
-    def medians(self, what: str) -> tuple[float, float]:
-        """The medians with our extender, and without it."""
-        return median(self.results[what, True]), median(self.results[what, False])
+    def median(self, what: str, asks: Asks) -> float:
+        """The median with this extender."""
+        return median(self.results[what, asks])
 
-    def _turn(self, qps: int, *, ours: bool) -> None:
+    def _turn(self, qps: int, asks: Asks) -> None:
         """Pods anywhere, then crowds on one node: from the creation of the first to the bind of the last."""
         self._number += 1
-        with self.arena.scheduling(qps, ours=ours):
+        with self.arena.scheduling(qps, asks):
             self._bind(WARM_UP, "warm")
             self.arena.audit.calls()
-            self._note("rate", PODS_OF_A_TURN / self._bind(PODS_OF_A_TURN, "pod"), ours=ours)
+            before = self.arena.processor_seconds()
+            self._note("rate", PODS_OF_A_TURN / self._bind(PODS_OF_A_TURN, "pod"), asks)
+            if asks == "ours":
+                used = self.arena.processor_seconds() - before
+                self._note("cpu", 1000 * used / PODS_OF_A_TURN, asks)
             for crowd in range(CROWDS):
-                self._note("crowd", self._bind(CROWD, f"crowd-{crowd}", node=CROWDED), ours=ours)
-            if ours:
+                self._note("crowd", self._bind(CROWD, f"crowd-{crowd}", node=CROWDED), asks)
+            if asks == "ours":
                 self.calls += self.arena.audit.calls()
                 self.bound += PODS_OF_A_TURN + CROWDS * CROWD
 
-    def _note(self, what: str, found: float, *, ours: bool) -> None:
-        self.results.setdefault((what, ours), []).append(found)
+    def _note(self, what: str, found: float, asks: Asks) -> None:
+        self.results.setdefault((what, asks), []).append(found)
 
     def _bind(self, count: int, what: str, node: str | None = None) -> float:
         """Seconds until this many pods were bound; they are removed afterwards."""
@@ -126,5 +150,9 @@ class Turns:
 
 
 MEASURE: Final = Measure(
-    "schedule", (*_RATES.values(), _CROWD, _CALLS, _SLOW), measure, on_cluster=True, prepare=program
+    "schedule",
+    (*_RATES.values(), *_BARE.values(), *_PROCESSOR.values(), _CROWD, _CALLS, _SLOW),
+    measure,
+    on_cluster=True,
+    prepare=programs,
 )

@@ -31,6 +31,7 @@ from tests.bench.pods import NAMESPACE, PATIENCE
 from tests.bench.rows import Kind, Row, Target
 from tests.bench.simulated import GPUS, program
 from tests.bench.table import percentile
+from tests.e2e.usual import WITHOUT_SHARES
 from tests.fakes.objects import A100, A6000, a6000
 
 OF_EACH: Final = 50
@@ -95,7 +96,9 @@ def _queueing(place: Arena) -> Iterator[None]:
     queued = [f"queued-{number}" for number in range(WAITING)]
     gate = {"spec": {"schedulingGates": [{"name": names.QUEUE}]}}
     place.create(merged(gpu_pod(name, model=A100), gate) for name in queued)
-    controller = Parts(place.cluster).start_controller({names.setting("queue_gate"): "true"})
+    controller = Parts(place.cluster).start_controller(
+        {names.setting("queue_gate"): "true", **WITHOUT_SHARES}
+    )
     eventually(lambda: sum(map(is_queued, place.kube.list(PODS).items)) < WAITING, deadline=PATIENCE)
     yield
     controller.kill()

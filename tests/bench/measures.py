@@ -5,6 +5,7 @@ from typing import Final
 from tests.bench import (
     bench_admission,
     bench_agent,
+    bench_beside,
     bench_booked,
     bench_bursts,
     bench_calendar,
@@ -28,6 +29,8 @@ from tests.bench import (
     bench_schedule,
     bench_shares,
     bench_takeover,
+    bench_turns,
+    bench_turns_pass,
     bench_waiting,
     bench_writers,
     bench_writers_cluster,
@@ -44,6 +47,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_decisions.MEASURE,
     bench_plan.MEASURE,
     bench_fair_shares.MEASURE,
+    bench_turns_pass.MEASURE,
     bench_page.MEASURE,
     bench_calendar.MEASURE,
     bench_command_line.MEASURE,
@@ -54,12 +58,14 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_schedule.MEASURE,
     bench_bursts.MEASURE,
     bench_waiting.MEASURE,
+    bench_turns.MEASURE,
     bench_cluster.MEASURE,
     bench_pods.MEASURE,
     bench_admission.MEASURE,
     bench_booked.MEASURE,
     bench_evictions.MEASURE,
     bench_agent.MEASURE,
+    bench_beside.MEASURE,
     bench_recovery.MEASURE,
     bench_takeover.MEASURE,
     bench_churn.MEASURE,
@@ -67,12 +73,14 @@ MEASURES: Final[tuple[Measure, ...]] = (
 )
 NEWER_THAN_THE_RESULTS: Final = frozenset(
     {
-        *(kind.name for kind in bench_fair_shares.MEASURE.kinds),
+        *(kind.name for kind in (*bench_fair_shares.MEASURE.kinds, *bench_beside.MEASURE.kinds)),
+        *(kind.name for kind in (*bench_turns.MEASURE.kinds, *bench_turns_pass.MEASURE.kinds)),
         *("command-line-bookings", "command-line-status", "command-line-help", "demo-first", "demo-again"),
         *("preferred-share-p50", "prestart-share-p50"),
         *("filter-share-p50", "filter-share-new-p50", "filter-share-opens-p50", "filter-share-refused-p50"),
         *("share-writes", "packing-pods", "packing-opened", "packing-gpushare", "packing-bound"),
         "packing-whole",
+        *(f"schedule-{nodes}-nodes{what}" for nodes in (100, 1000) for what in ("-bare", "-cpu")),
     }
 )
 """Rows that the last whole run (bench/results.json) did not have yet; the next one empties this."""

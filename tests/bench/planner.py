@@ -1,6 +1,7 @@
 """A process that plans on the largest cluster, and prints what that took. See ``bench_plan``."""
 
 import sys
+from random import Random
 
 import msgspec
 
@@ -8,15 +9,19 @@ from booking.eviction.holder_cache import HolderCache
 from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, plan
 from booking.reclaimer.snapshot import take
+from cluster.decide.eviction.sharer_selection import Sharer, cheapest_sharers
+from cluster.decide.eviction.victim_selection import Victim
+from cluster.decide.ledger.amounts import NO_USE, Holding
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod, is_live
-from tests.bench.bench_plan import Measured
+from tests.bench.bench_plan import Measured, MeasuredShares
 from tests.bench.child import announce
-from tests.bench.crowded import a_booked_pod, a_crowd, a_pod_text
+from tests.bench.crowded import a_booked_pod, a_booked_share, a_crowd, a_pod_text, a_shared_crowd
 from tests.bench.measured_cluster import GPUS
 from tests.bench.memory import resident
 from tests.bench.table import percentile
 from tests.bench.timing import in_turns, seconds
+from tests.fakes.objects import shared_gpu
 
 _ROUNDS = 20
 
@@ -53,9 +58,49 @@ def measured(nodes: int, booked: int) -> Measured:
     return Measured(floor=least, first=first, one=one, many=many, idle=idle, memory=resident())
 
 
+def of_shares(nodes: int) -> MeasuredShares:
+    """The same where GPUs are shared, and how long the choice on one GPU with 16 sharers takes."""
+    cache, clock = a_shared_crowd(nodes)
+    holder_cache = HolderCache()
+
+    def planned() -> list[Plan]:
+        return plan(take(cache, clock), PlanningInputs(), holder_cache)
+
+    def floor() -> int:
+        return sum(is_live(pod) for pod in cache.pods.values())
+
+    planned()
+    cache.of(PODS).upsert(a_booked_share(0))
+    first = 1e3 * seconds(planned)
+    assert len(planned()) == 1
+    ours, least = in_turns(_ROUNDS, planned, floor)
+    times = [seconds(lambda n=number: _sharers(n)) for number in range(200)]
+    return MeasuredShares(
+        floor=1e3 * percentile(least, 50),
+        first=first,
+        one=1e3 * percentile(ours, 50),
+        sharers=1e6 * percentile(times, 50),
+    )
+
+
+def _sharers(seed: int) -> None:
+    random, device = Random(seed), shared_gpu(0)  # noqa: S311 - the load is to be the same each time
+    sharers = [
+        Sharer(
+            Victim(f"p{number}", (device.uuid,), random.randrange(10**9), 0),
+            Holding(device.uuid, random.choice((2000, 4000, 5000)), mode="time-slice"),
+        )
+        for number in range(16)
+    ]
+    cheapest_sharers(device, NO_USE, sharers, Holding(device.uuid, 40_000, mode="time-slice"))
+
+
 if __name__ == "__main__":
     size, what = int(sys.argv[1]), sys.argv[2]
-    answer = (
-        str(structs(size)) if what == "structs" else msgspec.json.encode(measured(size, int(what))).decode()
-    )
-    announce(answer)
+    match what:
+        case "structs":
+            announce(str(structs(size)))
+        case "shares":
+            announce(msgspec.json.encode(of_shares(size)).decode())
+        case _:
+            announce(msgspec.json.encode(measured(size, int(what))).decode())

@@ -17,7 +17,7 @@ from cluster.kube.resources import LEASES, NODES
 from cluster.objects.inventory import encode_inventory
 from cluster.process.clock import SystemClock
 from devcluster.binaries import ProgressLine, ensure_tool
-from devcluster.binaries.pins import KWOK
+from devcluster.binaries.pins import KWOK, NULL_EXTENDER
 from devcluster.cluster import Cluster
 from devcluster.components import kwok
 from devcluster.wait import poll
@@ -38,6 +38,17 @@ def node_names(count: int) -> list[str]:
 def program() -> Path:
     """The executable of kwok; if it is not in the cache, it is built first, which takes a minute or two."""
     return ensure_tool(KWOK, ProgressLine(sys.stderr, SystemClock())) / kwok.NAME
+
+
+def null_extender() -> Path:
+    """The executable of the null extender; built first if it is not in the cache."""
+    return ensure_tool(NULL_EXTENDER, ProgressLine(sys.stderr, SystemClock())) / NULL_EXTENDER.name
+
+
+def programs() -> None:
+    """Build what a measurement of scheduling runs beside the cluster's own programs."""
+    program()
+    null_extender()
 
 
 @contextmanager

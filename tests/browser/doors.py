@@ -1,4 +1,4 @@
-"""Pictures of the README's doors, taken in the demo: its first page, a person's, an administrator's."""
+"""Pictures of the README's doors, from the demo: a visitor's, a person's, an administrator's, a group's."""
 
 from pathlib import Path
 from typing import Final
@@ -9,7 +9,7 @@ from tests.browser.demo_visit import opened, press
 from tests.browser.visitor import Screen
 
 SCREEN: Final = Screen("door", 1280, 800)
-NAMES: Final = ("door-demo", "door-person", "door-administrator")
+NAMES: Final = ("door-demo", "door-person", "door-administrator", "door-group")
 """Of the pictures, in their order."""
 
 
@@ -22,7 +22,7 @@ def take(browser: Browser, folder: Path, images: Path) -> None:
         images: where the pictures go.
     """
     with opened(browser, folder, SCREEN) as page:
-        for name, through in zip(NAMES, (_demo, _person, _administrator), strict=True):
+        for name, through in zip(NAMES, (_demo, _person, _administrator, _group), strict=True):
             through(page)
             page.wait_for_load_state("networkidle")
             page.screenshot(path=images / f"{name}.png")
@@ -49,3 +49,12 @@ def _administrator(page: Page) -> None:
     page.get_by_role("link", name="Admin").click()
     page.get_by_role("link", name="Bookings and pods").click()
     expect(page.locator("h1")).to_have_text("Admin")
+
+
+def _group(page: Page) -> None:
+    """Bob's jobs want more GPUs than there are: the line, and what everybody holds and deserves."""
+    press(page, "bob")
+    for _ in range(3):
+        press(page, "8 GPUs")
+    page.goto("/queue")
+    expect(page.get_by_role("main")).to_contain_text("bob")

@@ -105,6 +105,16 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> 
         assert "cannot be written" in failed(tmp_path, "--port", "0", "--keep", str(kept))
 
 
+def refused_by_make(*variables: str) -> str:
+    """What make says that cannot make the demo's virtual environment: one line."""
+    done = subprocess.run(
+        ["make", "demo", *variables], cwd=ROOT, capture_output=True, text=True, check=False, timeout=WITHIN
+    )
+    assert done.returncode == 2
+    (printed,) = (line for line in done.stderr.splitlines() if not line.startswith("make"))
+    return printed
+
+
 @pytest.mark.parametrize(
     ("program", "sentence"),
     [(OLD, "needs Python 3.11 to 3.14"), (WITHOUT_VENV, "cannot make virtual environments")],
@@ -115,16 +125,9 @@ def test_make_says_in_one_sentence_which_python_it_needs(tmp_path: Path, program
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{program}" "$2"\n')
     python.chmod(0o755)
     venv = tmp_path / "venv"
-    done = subprocess.run(
-        ["make", "demo", f"PYTHON={python}", f"DEMO={venv}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=WITHIN,
-    )
-    assert done.returncode == 2
-    printed = [line for line in done.stderr.splitlines() if not line.startswith("make")]
-    assert len(printed) == 1
-    assert sentence in printed[0]
+    assert sentence in refused_by_make(f"PYTHON={python}", f"DEMO={venv}")
     assert not venv.exists()
+
+
+def test_make_says_in_one_sentence_that_the_checkout_cannot_be_written() -> None:
+    assert "The folder /proc/venv cannot be written" in refused_by_make("DEMO=/proc/venv")

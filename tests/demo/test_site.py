@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from booking.principals import Principal
+from booking.records import BookingRequest
 from cluster import names
 from cluster.kube.resources import BOOKINGS, LEASES, PODS
 from cluster.objects.pods import asks_for_gpus, is_live
+from cluster.objects.scheduling_gates import is_queued
 from demo.lab.life import gpus_of
 from demo.lab.nodes import LAB, devices_of
 from demo.lab.people import EVERYBODY, namespace_of
@@ -50,6 +52,7 @@ def test_a_day_is_gone_through_with_all_that_happens_in_it(tmp_path: Path) -> No
         assert site.clock.now() - newest < timedelta(seconds=60)
         pods = [pod for pod in site.kube.list(PODS).items if is_live(pod)]
         assert {pod.metadata.uid for pod in pods} - old, "Jobs are done, and others are begun."
+        assert any(map(is_queued, pods)), "There is a line."
         assert sum(map(gpus_of, pods)) > 0.6 * sum(count for _, count in LAB)
         running = {
             b.name
@@ -71,6 +74,20 @@ def test_the_lab_has_a_month_of_bookings_a_maintenance_and_one_booking_at_risk(t
         assert (risky.user, risky.model) == ("alice", site.devices[block.node][0].model)
         models = Counter(device.model for devices in site.devices.values() for device in devices)
         assert (len(site.devices), len(models)) == (6, 4)
+
+
+def test_two_people_have_booked_shares_of_one_gpu_and_a_visitor_books_a_part_of_it_too(
+    tmp_path: Path,
+) -> None:
+    with a_site(tmp_path) as (site, _):
+        one, other = (b.spec for b in site.kube.list(BOOKINGS).items if b.spec.memory)
+        span = {"start": max(one.start, other.start), "end": min(one.end, other.end)}
+        request = BookingRequest(model=one.model, memory=one.memory, **span)
+        record = site.server.bookings.create(
+            Principal(user="bob", name="bob", is_administrator=False), request
+        )
+        (lane,) = {place.lanes for place in (*one.places, *other.places)}
+        assert [place.lanes for place in record.plan] == [lane]
 
 
 def test_a_gpu_that_breaks_and_a_node_that_is_drained_lose_their_pods_and_are_given_back(

@@ -9,11 +9,13 @@ from tempfile import TemporaryDirectory
 import msgspec
 import pytest
 
+from cluster import names
 from cluster.kube.access_review import Permission
 from cluster.kube.errors import Request, Unreachable
 from cluster.objects.nodes import Node, NodeInfo, NodeStatus
 from deviceplugin.doctor import Finding, Tools, examine, report, runtime
 from deviceplugin.injection.strategy import Strategy
+from deviceplugin.kubelet.checkpoint import NAME
 from deviceplugin.nvml.interface import NvmlError
 from deviceplugin.settings import Settings
 from tests.fakes.nvml import MemoryNvml, a_gpu, no_driver
@@ -216,3 +218,23 @@ def test_shares_whose_size_no_container_gets_to_know_are_a_warning(
         patient.settings, device_list_strategy=Strategy(strategy), sharing_slots=slots
     )
     assert [one.severity for one in patient.findings() if one.about == "shares"] == [severity]
+
+
+def test_another_plugin_is_wrong_where_our_agent_gives_out_the_gpus(patient: Patient) -> None:
+    path = patient.settings.device_plugins / "nvidia-gpu.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        other.bind(str(path))
+        other.listen()
+        (found,) = (one for one in patient.findings() if one.about == "other plugins")
+    assert found.severity == "wrong"
+    assert path.name in found.message
+
+
+@pytest.mark.parametrize(("ids", "severity"), [(["GPU-a", "GPU-b"], "fine"), ([], "wrong")])
+def test_no_other_plugin_is_wrong_where_another_one_gives_them_out(
+    patient: Patient, ids: list[str], severity: str
+) -> None:
+    patient.settings = msgspec.structs.replace(patient.settings, device_plugin="existing")
+    record = {"Data": {"PodDeviceEntries": None, "RegisteredDevices": {names.GPU_RESOURCE: ids}}}
+    (patient.settings.device_plugins / NAME).write_bytes(msgspec.json.encode(record))
+    assert [one.severity for one in patient.findings() if one.about == "other plugins"] == [severity]

@@ -31,6 +31,7 @@ NAIVE = "example.com/naive"
 HOSTNAME = "kubernetes.io/hostname"
 
 
+GATED = "SchedulingGated"
 UNSCHEDULABLE = "Unschedulable"
 """Reason of a pod's condition ``PodScheduled``: it fits nowhere."""
 SCHEDULER_ERROR = "SchedulerError"
@@ -172,10 +173,13 @@ class Playground:
         return self.await_that(f"{name} is bound", lambda: self.pod(name).spec.node_name)
 
     def await_waiting(self, name: str) -> str:
-        """Wait until the scheduler has said that a pod fits nowhere, and why; the message."""
-        return self.await_that(
-            f"{name} waits and says why", lambda: unscheduled_message(self.pod(name), UNSCHEDULABLE)
-        )
+        """Wait until the scheduler has said that a pod fits nowhere, or waits behind a gate; the message."""
+
+        def message() -> str | None:
+            pod = self.pod(name)
+            return unscheduled_message(pod, UNSCHEDULABLE) or unscheduled_message(pod, GATED)
+
+        return self.await_that(f"{name} waits and says why", message)
 
     def await_scheduler_error(self, name: str) -> str:
         """Wait until the scheduler has tried to place a pod, and could not ask or bind; the message."""

@@ -26,6 +26,7 @@ from devcluster.wait import poll
 from tests.clusters import own
 from tests.e2e.logs import troubles_of
 from tests.e2e.restoring import ClusterState, Restoring, read_state
+from tests.e2e.usual import WITHOUT_SHARES
 from tests.laws.broken import LawBrokenError
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.patience import PATIENCE
@@ -50,6 +51,7 @@ class Design:
         controller: the same of the controller.
         kubernetes: minor version of all of Kubernetes; the newest by default.
         emulates: minor version that the newest is to pass for.
+        kubelets: node -> minor version of its kubelet, where that is not the cluster's.
         kubelet: fields of every kubelet's configuration that differ from the usual ones.
         resources: whose devices no two pods may have.
         alongside: what runs as long as the parts do.
@@ -61,6 +63,7 @@ class Design:
     controller: Mapping[str, str] = field(default_factory=dict)
     kubernetes: str = ""
     emulates: str = ""
+    kubelets: Mapping[str, str] = field(default_factory=dict)
     kubelet: Mapping[str, str] = field(default_factory=dict)
     resources: tuple[str, ...] = (names.GPU_RESOURCE,)
     claims: bool = False
@@ -74,7 +77,10 @@ class _Started:
     """One cluster of a testbed."""
 
     def __init__(self, design: Design, stack: ExitStack) -> None:
-        nodes = tuple(NodeSpec(name=name, gpus=default_gpus(index)) for index, name in enumerate(NODES))
+        nodes = tuple(
+            NodeSpec(name=name, gpus=default_gpus(index), kubernetes=design.kubelets.get(name, ""))
+            for index, name in enumerate(NODES)
+        )
         spec = ClusterSpec(
             name=own(design.name),
             nodes=nodes,
@@ -84,7 +90,8 @@ class _Started:
         )
         self.cluster = stack.enter_context(Cluster.start(spec))
         self.parts = Parts(self.cluster, claims=design.claims)
-        self.parts.deploy(mode=design.mode, server=design.server, controller=design.controller)
+        controller = {**WITHOUT_SHARES, **design.controller}
+        self.parts.deploy(mode=design.mode, server=design.server, controller=controller)
         stack.enter_context(design.alongside(self.cluster, self.parts))
         watch = LiveWatch(
             administrator(self.cluster),

@@ -1,5 +1,6 @@
 """Our parts as they are in the session's cluster: an odd one takes the place of one only for a while."""
 
+from pathlib import Path
 from typing import Final
 
 from cluster import names
@@ -9,7 +10,9 @@ from tests.e2e.hubs import HUB
 
 POLICY: Final = {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST_BOOKING": "PT1S"}
 """Environment of the server: tests book again and again."""
-CONTROLLER: Final = {names.setting("trusted_creators"): HUB.user}
+WITHOUT_SHARES: Final = {names.setting("policy_file"): str(Path(__file__).with_name("without_shares.yaml"))}
+"""Environment of a controller that gives no turns."""
+CONTROLLER: Final = {names.setting("trusted_creators"): HUB.user, **WITHOUT_SHARES}
 """Environment of the controller."""
 
 

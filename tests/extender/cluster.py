@@ -4,6 +4,7 @@ import itertools
 from datetime import timedelta
 
 from cluster import names
+from cluster.decide.answer_windows import LARGEST
 from cluster.decide.ledger import NodeView
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
@@ -26,10 +27,10 @@ from tests.fakes.objects import PodBuilder, a100, a6000, a_booking, a_lease, a_n
 class Cluster:
     """What the verbs need, and short words for what tests do."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: int = LARGEST) -> None:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
-        self.state = ClusterState(self.clock)
+        self.state = ClusterState(self.clock, bind_window=window)
         self.keyed_lock = KeyedLock(self.clock)
         self.filter = Filter(self.state)
         self.leading = True

@@ -55,6 +55,13 @@ from cluster.objects.node_labels import encode_written, written_labels
 from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod, first_created
 from cluster.objects.replaced_fields import Replaced, encode_replaced, replaced_in
+from cluster.objects.reservation_pods import (
+    Reservation,
+    closing_since,
+    reservation_name,
+    reservation_of,
+    visible_gpus,
+)
 from cluster.objects.share_request import ShareAmount, requested_mode, share_amounts
 from deviceplugin.nvml.fault_file import FaultFile, Known
 from deviceplugin.nvml.health import Scope
@@ -202,6 +209,14 @@ def test_limits_and_annotations_of_a_pod_with_shares_are_read() -> None:
     assert encode_replaced(replaced) == kept
 
 
+def test_what_reservation_pods_and_their_sharers_say_is_read() -> None:
+    reserving = Kept(NEWEST).read("Pod", "gpu-share-node-c-0", Pod)
+    assert reservation_of(reserving) == Reservation("node-c-0")
+    assert closing_since(reserving) == datetime(2026, 11, 23, 9, 28, tzinfo=UTC)
+    assert reservation_name("node-c-0") == reserving.metadata.name
+    assert visible_gpus(Kept(NEWEST).read("Pod", "sees", Pod)) == {"GPU-7"}
+
+
 def test_annotations_of_a_leaving_pod_are_read(kept: Kept) -> None:
     pod = kept.read("Pod", "leaves", Pod)
     assert decode_assignment(pod.metadata.annotation(names.ASSIGNED) or "") == ASSIGNED
@@ -291,7 +306,7 @@ def test_the_newest_folder_has_every_key_that_we_write() -> None:
     ours = {value for value in vars(names).values() if isinstance(value, str) and names.is_ours(value)}
     keys = {key for raw in Kept(NEWEST).raw for key in _annotations(raw)}
     of_claims = {names.HELD_TAINT, names.HOLD_OF}
-    mere_names = {names.COMEBACK, names.QUEUE, *of_claims, f"{names.STATE_DOMAIN}/"}
+    mere_names = {names.COMEBACK, names.QUEUE, names.VISIBLE, *of_claims, f"{names.STATE_DOMAIN}/"}
     assert ours - keys - mere_names == set()
 
 

@@ -51,9 +51,14 @@ def departure(change: Change) -> Departure | None:
 
 
 def deleted_by_us(change: Change) -> Pod | None:
-    """The pod that begins to terminate, or vanishes, by a part of ours that does not say why; else None."""
+    """The pod that begins to terminate, or vanishes, by a part of ours that does not say why; else None.
+
+    Reservation pods are nobody's but ours.
+    """
     before, after = change.pods or (None, None)
-    if before is None or is_terminating(before) or not (after is None or is_terminating(after)):
+    if before is None or before.metadata.annotation(names.RESERVES) or is_terminating(before):
+        return None
+    if not (after is None or is_terminating(after)):
         return None
     is_ours = change.maker is not None and change.maker.is_ours
     return before if is_ours and taken_for(after or before) is None else None

@@ -5,6 +5,7 @@ another living pod holds, by drift or else by what was assigned to it. **Having*
 have one device, by the kubelet's checkpoint where it is at hand, else by drift and assignment. Both are of
 GPUs, whichever slot of one a pod has, and pods that share one may have it together. Two bound pods
 may name one device while only one of them runs with it (ADR 8): the other is held back or gets another.
+Where another plugin gives out replicas, what one pod has is a turn on a GPU, and the GPU is nobody's.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,12 +13,13 @@ from datetime import datetime
 from typing import Final
 
 from cluster import names
+from cluster.objects.inventory import is_replica
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from cluster.objects.slots import physical
 from deviceplugin.allocation.pod_devices import PodDevices
 from tests.laws.changes import Change
-from tests.laws.devices import assigned, drifted, held, is_bound, plot_of
+from tests.laws.devices import advertised_devices, assigned, drifted, held, is_bound, plot_of
 from tests.laws.groups import NOBODY, Group
 from tests.laws.shares import may_share
 from tests.laws.state import State
@@ -128,9 +130,15 @@ def _having_on(group: Group, state: State, kubelet: PodDevices | None) -> Mappin
     for uid, pod in group.pods.items():
         if is_bound(pod) and pod.status.phase == "Running":
             has = kubelet.of(uid) if kubelet and uid in kubelet.uids else held(pod, state)
-            for uuid in map(physical, has):
+            node = state.nodes.get(pod.spec.node_name or "")
+            for uuid in has if node and _gives_turns(node) else map(physical, has):
                 uids.setdefault(uuid, set()).add(uid)
     return {uuid: frozenset(users) for uuid, users in uids.items()}
+
+
+def _gives_turns(node: Node) -> bool:
+    """Whether another plugin gives out turns on its GPUs: each turn is a device of its own, not its GPU."""
+    return any(map(is_replica, advertised_devices(node)))
 
 
 def _keys(uids: Iterable[str], state: State) -> str:

@@ -12,6 +12,8 @@ from functools import cached_property
 from itertools import chain, combinations
 from typing import Final
 
+from cluster import names
+from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, first_created, is_live
 from tests.laws.changes import Change
@@ -20,6 +22,8 @@ from tests.laws.departures import departure, is_ordered
 from tests.laws.devices import Floor, advertised_devices, floor_of, held, hold_on, holds, needed, selected
 from tests.laws.groups import user_of
 from tests.laws.places import Places, for_nothing, takes_room
+from tests.laws.share_holds import ShareHold
+from tests.laws.shares import is_sharing
 from tests.laws.state import State
 
 LAW: Final = "L3"
@@ -40,7 +44,7 @@ def unjust_hold(change: Change, state: State, now: datetime) -> Iterator[str]:
         yield f"Devices are kept for {after.key}, which no booking covers."
         return
     case = _Case(after, hold, model, state, now, is_booked=booking is not None)
-    for wrong in (*case.of_devices(), *case.of_victims(), *case.of_places()):
+    for wrong in case.of_shares() if is_sharing(after) else case.of_all():
         yield f"The hold of {after.key} on {hold.node}: {wrong}."
 
 
@@ -55,9 +59,19 @@ def evicted_without_hold(change: Change, state: State, _now: datetime) -> Iterat
         pod = state.pods[uid]
         if victim.metadata.uid not in hold.victims:
             continue
-        if devices & set(hold.devices) or takes_room(victim, pod, hold, state):
+        # A gang leaves whole, so where one of its pods is in the way, all are.
+        if devices & set(hold.devices) or gang_of(victim) or takes_room(victim, pod, hold, state):
             return
+    if _is_of_half_a_gang(victim, state):
+        return
     yield f"{leaves.pod.key} is evicted, though no hold names it and a device of it, or needs its room."
+
+
+def _is_of_half_a_gang(pod: Pod, state: State) -> bool:
+    """Whether others of its gang wait: it starts whole, or is let go whole."""
+    gang = gang_of(pod)
+    others = (one for one in state.pods.values() if is_live(one) and not one.spec.node_name)
+    return gang is not None and any(gang_of(one) == gang for one in others)
 
 
 def _model_of(hold: Hold, state: State) -> str:
@@ -98,6 +112,18 @@ class _Case:
         uids = (self.floor.holders.get(uuid, frozenset()) for uuid in self.hold.devices)
         return frozenset(uid for uid in frozenset[str]().union(*uids) if is_live(self.state.pods[uid]))
 
+    def of_all(self) -> Iterator[str]:
+        """Everything that is wrong with it."""
+        yield from self.of_devices()
+        yield from self.of_victims()
+        yield from self.of_places()
+
+    def of_shares(self) -> Iterator[str]:
+        """The same for a pod with shares."""
+        booked = cover(self.state, self.now)
+        mine = (self.pod, self.hold, self.model, self.state, self.floor, self.places, booked)
+        return ShareHold(*mine).faults()
+
     def of_devices(self) -> Iterator[str]:
         """The faults of its devices."""
         devices = set(self.hold.devices)
@@ -125,13 +151,17 @@ class _Case:
         victims = set(self.hold.victims)
         theirs = {user_of(pod) for uid in victims if (pod := self.state.pods.get(uid))}
         booked = cover(self.state, self.now, theirs)
-        for uid in sorted(self.holders - victims):
+        # A reservation pod goes by itself.
+        stay = {uid for uid in self.holders if not self.state.pods[uid].metadata.annotation(names.RESERVES)}
+        for uid in sorted(stay - victims):
             yield f"{self.state.pods[uid].key} has a device of it and is not among its victims"
         for uid in sorted(victims):
             victim = self.state.pods.get(uid)
             name = victim.key if victim else uid
             if uid in booked:
                 yield f"its victim {name} is booked by {booked[uid].name}"
+            elif any(self._has_of_it(mate) for mate in self._with_mates(uid) - {uid}):
+                continue
             elif victim is None or not held(victim, self.state) & self._usable():
                 yield f"its victim {name} has no device of the model there"
             elif not held(victim, self.state) & set(self.hold.devices) and self._is_room_without(uid):
@@ -147,9 +177,9 @@ class _Case:
             yield "; ".join(
                 f"{node} has {len(mine[node])} devices for which nobody has to go" for node in sorted(mine)
             )
-        here, of = self.hold.node, {uid: self._usable_of(uid) for uid in self.victims}
+        here = self.hold.node
         for uid in sorted(self.victims):
-            others = frozenset[str]().union(*(of[other] for other in self.victims - {uid}))
+            others = self._freed_by(self.victims - self._with_mates(uid))
             found = self._free_for(self.pod, others).get(here, NOTHING)
             is_enough = len(found) >= self.need and self._is_room_without(uid)
             if is_enough and self._could_be_served({here: found}, others):
@@ -164,7 +194,17 @@ class _Case:
 
     def _is_room_without(self, uid: str) -> bool:
         """Whether the pod would find room on the node if this victim stayed."""
-        return self.places.suits(self.pod, self.hold.node, self.victims - {uid})
+        return self.places.suits(self.pod, self.hold.node, self.victims - self._with_mates(uid))
+
+    def _with_mates(self, uid: str) -> frozenset[str]:
+        """A victim, with those of its gang: a gang leaves whole."""
+        gangs = {one: gang_of(pod) for one in self.hold.victims if (pod := self.state.pods.get(one))}
+        gang = gangs.get(uid)
+        return frozenset({uid, *(one for one, its in gangs.items() if gang and its == gang)})
+
+    def _has_of_it(self, uid: str) -> bool:
+        victim = self.state.pods.get(uid)
+        return victim is not None and bool(held(victim, self.state) & set(self.hold.devices))
 
     def _could_be_served(self, mine: Mapping[str, frozenset[str]], others: frozenset[str]) -> bool:
         """Whether the pod could be served with these devices of these nodes, and those before it too.
@@ -216,6 +256,12 @@ class _Case:
     def _for_nothing(self, node: str) -> frozenset[str]:
         return for_nothing(self.pod, node, self.model, self.state, self.floor, self.now)
 
-    def _usable_of(self, uid: str) -> frozenset[str]:
-        mine = self._usable() & held(self.state.pods[uid], self.state)
-        return mine - {u for u, uids in self.floor.kept.items() if uids - {self.pod.metadata.uid}}
+    def _freed_by(self, uids: frozenset[str]) -> frozenset[str]:
+        """Devices that nobody holds any more once these have left: all of their holders, if they share."""
+        return frozenset(
+            uuid
+            for uuid in self._usable()
+            if not self.floor.kept.get(uuid, NOTHING) - {self.pod.metadata.uid}
+            and (holders := self.floor.holders.get(uuid, NOTHING)) & uids
+            and all(uid in uids or not is_live(self.state.pods[uid]) for uid in holders)
+        )

@@ -38,8 +38,8 @@ class _Part:
 
 
 def may_share(uuid: str, pods: Iterable[Pod], state: State) -> bool:
-    """Whether these pods may have the GPU together."""
-    sharers = list(pods)
+    """Whether these pods may have the GPU together. The one that reserves it has no part of it."""
+    sharers = [pod for pod in pods if pod.metadata.annotation(names.RESERVES) != uuid]
     device = _device(uuid, sharers, state)
     if device is None or device.share is None or not all(map(_is_sharing, sharers)):
         return False
@@ -51,6 +51,40 @@ def may_share(uuid: str, pods: Iterable[Pod], state: State) -> bool:
     return (
         len(modes) == 1 and total.memory <= offer.memory and total.cores <= 100 and total.slots <= offer.slots
     )
+
+
+def may_share_after(uuid: str, pod: Pod, others: Iterable[Pod], state: State) -> bool:
+    """Whether a pod with a share of one GPU may have it of this one, beside these others."""
+    there = list(others)
+    every = (device for node in state.nodes.values() for device in advertised_devices(node))
+    device = next((one for one in every if one.uuid == uuid), None)
+    if device is None or device.share is None or not all(map(_is_sharing, there)):
+        return False
+    modes = {one.metadata.annotation(names.SHARING_MODE) or "time-slice" for one in (pod, *there)}
+    memory, cores = largest_part(pod, device)
+    total = _Part(memory, cores, 1)
+    for one in there:
+        total = total.plus(_part(one, device))
+    offer = device.share
+    fits = total.memory <= offer.memory and total.cores <= 100 and total.slots <= offer.slots
+    return len(modes) == 1 and fits
+
+
+def is_sharing(pod: Pod) -> bool:
+    """Whether it asks for shares alone."""
+    return _is_sharing(pod)
+
+
+def largest_part(pod: Pod, device: Device) -> tuple[int, int]:
+    """MiB and percent of the compute that a container of the pod wants of a device like this, at most."""
+    every = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
+    parts = [_requested(one, device, {one.name: (device.uuid,)}) for one in every]
+    return max(part.memory for part in parts), max(part.cores for part in parts)
+
+
+def part_of(pod: Pod, device: Device) -> int:
+    """MiB that a bound pod has of a device."""
+    return _part(pod, device).memory
 
 
 def _device(uuid: str, pods: Iterable[Pod], state: State) -> Device | None:

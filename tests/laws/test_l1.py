@@ -7,7 +7,7 @@ from cluster.kube.resources import NODES, PODS
 from cluster.objects.assignment import encode_drift
 from deviceplugin.allocation.pod_devices import PodDevices
 from tests.booking.reclaimer.fake_cluster import FakeCluster
-from tests.fakes.objects import a_pod
+from tests.fakes.objects import A100, a100, a_node, a_pod
 from tests.laws.breaking import breaks
 from tests.laws.broken import LawBrokenError
 from tests.laws.watcher import LawWatcher
@@ -99,6 +99,21 @@ def test_the_kubelets_checkpoint_shows_which_pod_really_has_a_device(
     laws.check()
     with breaks(laws, "L1", "GPU-n0-2 is in use by default/a and default/b at once"):
         laws.kubelet("n0", PodDevices({**apart, ("uid-b", "main"): frozenset({"GPU-n0-2"})}))
+
+
+def test_two_pods_may_have_turns_on_one_gpu_and_none_the_same_turn(cluster: FakeCluster) -> None:
+    laws = LawWatcher(cluster.clock)
+    turns = [a100(n, uuid=f"n0-0.r{n}", model=f"{A100}{names.SHARED_MODEL}", numbered=True) for n in (0, 1)]
+    laws.know("nodes", [a_node("n0", *turns)])
+    pods = [
+        a_pod(name).asks(1).on("n0", {"main": (f"n0-0.r{n}",)}).ended("Running")
+        for n, name in enumerate("ab")
+    ]
+    laws.know("pods", [pod.obj for pod in pods])
+    laws.kubelet("n0", PodDevices({(f"uid-{name}", "main"): frozenset({f"GPU-0::{name}"}) for name in "ab"}))
+    laws.check()
+    with pytest.raises(LawBrokenError, match="GPU-0::a is in use by default/a and default/b at once"):
+        laws.kubelet("n0", PodDevices({(f"uid-{name}", "main"): frozenset({"GPU-0::a"}) for name in "ab"}))
 
 
 def test_a_pod_that_is_held_back_may_be_in_the_checkpoint(cluster: FakeCluster, laws: LawWatcher) -> None:

@@ -2,9 +2,11 @@
 
 from datetime import timedelta
 
+import pytest
+
 from cluster.kube.resources import BOOKINGS
 from tests.booking.reclaimer.fake_cluster import FakeCluster
-from tests.fakes.objects import A6000, EPOCH, a100, a6000, a_pod
+from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_pod, shared_gpu
 from tests.laws.breaking import breaks
 from tests.laws.watcher import LawWatcher
 
@@ -119,3 +121,24 @@ def test_another_plan_guarantees_nothing_new(cluster: FakeCluster, laws: LawWatc
     cluster.add_node("n1", a6000(0, "n1"), a6000(1, "n1", health="unhealthy"))
     cluster.kube.patch(BOOKINGS, "b-1", {"spec": {"places": [{"node": "n1", "count": 2}]}})
     laws.finish()
+
+
+@pytest.mark.parametrize(
+    ("lane", "words"),
+    [(1, "shares of {1: 80001} MiB of one .* are booked, which offers 80000"), (2, "3 x .* are booked")],
+)
+def test_shares_may_fill_a_device_and_take_no_more_of_it(
+    cluster: FakeCluster, laws: LawWatcher, lane: int, words: str
+) -> None:
+    cluster.add_node("n0", *(shared_gpu(index, memory=80_000) for index in range(2)))
+    share(cluster, "b-1", 1, 30_000)
+    share(cluster, "b-2", 1, 50_000)
+    cluster.book("b-3")
+    with breaks(laws, "L5", f"With b-4 {words}"):
+        share(cluster, "b-4", lane, 1)
+
+
+def share(cluster: FakeCluster, name: str, lane: int, memory: int) -> None:
+    spec = {"user": "alice", "model": A100, "count": 1, "start": EPOCH, "end": EPOCH + DAY, "memory": memory}
+    places = [{"node": "n0", "count": 1, "lanes": [lane]}]
+    cluster.kube.put(BOOKINGS, {"metadata": {"name": name}, "spec": {**spec, "places": places}})

@@ -12,7 +12,7 @@ from typing import Any, Final
 from cluster.kube.resources import Object
 from cluster.process.clock import Clock
 from deviceplugin.allocation.pod_devices import PodDevices
-from tests.laws import l1, l2, l3, l4, l5, l6, l9
+from tests.laws import l1, l2, l3, l4, l5, l6, l9, l10
 from tests.laws.broken import LawBrokenError
 from tests.laws.changes import WATCHED, Change
 from tests.laws.claims import KINDS, ClaimedPods
@@ -52,6 +52,7 @@ DECIDED: Final[tuple[tuple[str, Judge], ...]] = (
     (l6.LAW, l6.demoted_in_doubt),
     (l6.LAW, l6.acted_by_a_wrong_clock),
     (l9.LAW, l9.goes_on_with_anothers_bookings),
+    (l10.LAW, l10.unfair_turn),
 )
 """Innocent if right in any state of the leeway before the write."""
 PLANNED: Final[tuple[Judge, ...]] = (l3.unjust_hold,)
@@ -60,7 +61,7 @@ none are named, or it is no longer known how it was then, in any state of the le
 
 
 class LawWatcher:
-    """Watches laws L1 to L6 and L9."""
+    """Watches laws L1 to L6, L9 and L10."""
 
     def __init__(
         self, clock: Clock, *, leeway: float = 0.0, settles: float = 0.0, claims: bool = False
@@ -86,6 +87,9 @@ class LawWatcher:
         self._kubelets: dict[str, PodDevices] = {}
         self._comebacks = l4.Comebacks()
         self._unvouched = l9.Unvouched()
+        self._takings = l10.Takings()
+        self.all_weigh_the_same = True
+        """Whether nobody has a group, quota, limit or weight: otherwise shares are not judged (law L10)."""
         self._havings = l1.Havings()
         self._doubles: dict[tuple[str, ...], datetime] = {}
         self._reported: set[str] = set()
@@ -131,6 +135,7 @@ class LawWatcher:
             self._versions.put(change.version, change.instant, self.state)
             found += [(l4.LAW, wrong) for wrong in self._comebacks.see(change, self.state)]
             found += [(l9.LAW, wrong) for wrong in self._unvouched.see(change)]
+            found += [(l10.LAW, wrong) for wrong in self._takings.see(change, self.state)]
             if l1.may_matter(change):
                 found += self._doubly_had(change.instant)
             self._break(found)
@@ -178,10 +183,17 @@ class LawWatcher:
             self._break([*self._doubly_had(now), *((l4.LAW, wrong) for wrong in late)])
 
     def unfinished(self) -> list[str]:
-        """Sentences about pods that are not back yet and about leftovers."""
+        """Sentences about pods that are not back yet, leftovers, and pods that wait though there is room."""
         with self._lock:
-            doubtful = [f"{key[0]} seems to be in use twice." for key in self._doubles]
-            return [*self._comebacks.missing_keys(self.state), *l4.left_over(self.state), *doubtful]
+            return [wrong for _, wrong in self._unfinished()]
+
+    def _unfinished(self) -> Iterator[tuple[str, str]]:
+        yield from ((l4.LAW, wrong) for wrong in self._comebacks.missing_keys(self.state))
+        yield from ((l4.LAW, wrong) for wrong in l4.left_over(self.state))
+        yield from ((l4.LAW, f"{key[0]} seems to be in use twice.") for key in self._doubles)
+        if self.all_weigh_the_same:
+            refused = l10.refused_though_free(self.state, self._clock.now())
+            yield from ((l10.LAW, wrong) for wrong in refused)
 
     def finish(self) -> None:
         """The end of a test, in a cluster that is quiet: check, and nothing may be left over or missing.
@@ -191,7 +203,7 @@ class LawWatcher:
         """
         with self._lock:
             self.check()
-            self._break([(l4.LAW, wrong) for wrong in self.unfinished()])
+            self._break(list(self._unfinished()))
 
     def begin(self, what: str) -> None:
         """A new test: what was found before, expected, or is not back yet is that of another.
@@ -205,6 +217,7 @@ class LawWatcher:
             self._history.note(self._clock.now(), what)
             self._comebacks = l4.Comebacks()
             self._comebacks.know(self.state)
+            self._takings = l10.Takings()
             self._reported.clear()
             self._expected.clear()
             self._first, self._is_shown = None, False
@@ -239,6 +252,8 @@ class LawWatcher:
             yield from ((law, wrong) for wrong in judge(change, self.state, change.instant))
         read_at = decided_at(change)
         for law, judge in DECIDED:
+            if law == l10.LAW and not self.all_weigh_the_same:
+                continue
             wrongs: list[str] = []
             planned = [*self._planned(change, read_at)] if judge in PLANNED else []
             for state, instant in planned or self._window.moments(change.instant, read_at):

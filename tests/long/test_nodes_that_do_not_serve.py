@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from cluster import names
+from cluster.decide.answer_windows import LARGEST
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod, is_terminal
@@ -140,8 +142,20 @@ def test_an_orderly_restart_of_an_agent_fails_no_pod(
         assert not queue.failed.pods, queue.failed.describe()
 
 
-def test_the_death_of_an_agent_fails_one_pod_at_most(
-    parts: Parts, playground: Playground, queue: Queue
+@pytest.fixture(params=[1, LARGEST])
+def window(request: pytest.FixtureRequest, parts: Parts) -> Iterator[int]:
+    """How many pods the extender lets be on their way to a node at one time, at most."""
+    for settings in ({names.setting("bind_window"): str(request.param)}, None):
+        for daemon in (parts.scheduler(), parts.extender()):
+            daemon.kill()
+        parts.start_pair(settings=settings)
+        parts.await_ready()
+        if settings:
+            yield request.param
+
+
+def test_the_death_of_an_agent_fails_no_more_pods_than_its_nodes_window(
+    parts: Parts, playground: Playground, window: int, queue: Queue
 ) -> None:
     agent = parts.agent(NODE)
     for number in range(ROUNDS):
@@ -159,7 +173,7 @@ def test_the_death_of_an_agent_fails_one_pod_at_most(
         agent.restart()
         queue.await_served(NODE, f"a pod runs after death {number}")
         lost = len(queue.failed.pods) - before
-        assert lost <= 1, queue.failed.describe()
+        assert lost <= window, queue.failed.describe()
     if queue.failed.pods:
         playground.await_node_event(NODE, "No GPU pod is bound here")
         assert parts.metric(parts.extender(), "extender_kubelet_rejections_total") == len(queue.failed.pods)

@@ -77,6 +77,7 @@ class Person:
         start: datetime | None = None,
         namespace: str | None = None,
         topology: Any = None,
+        memory: int | None = None,
     ) -> str:
         """Book; the booking's id, when it is written in the cluster.
 
@@ -87,6 +88,7 @@ class Person:
         request = BookingRequest(
             model=model,
             count=count,
+            memory=memory,
             start=start,
             end=begin + lasting,
             namespace=namespace,

@@ -7,6 +7,7 @@ from cluster import names
 from cluster.kube.resources import PODS
 from cluster.objects.assignment import assignment_of, devices_of
 from cluster.objects.pods import Pod, asks_for_gpus, is_live, is_terminating
+from cluster.objects.scheduling_gates import is_queued
 
 if TYPE_CHECKING:
     from tests.scenarios.world import World
@@ -32,10 +33,12 @@ def runs(world: "World", *names_: str) -> bool:
 
 
 def waits(world: "World", name: str) -> bool:
-    """Whether the scheduler has found no node for a pod."""
+    """Whether the scheduler has found no node for a pod, or the pod waits in line behind our gate."""
     pod = world.pod(name)
-    reasons = {c.reason for c in (pod and pod.status.conditions) or () if c.type == "PodScheduled"}
-    return pod is not None and not pod.spec.node_name and "Unschedulable" in reasons
+    if pod is None or pod.spec.node_name:
+        return False
+    reasons = {c.reason for c in pod.status.conditions or () if c.type == "PodScheduled"}
+    return is_queued(pod) or "Unschedulable" in reasons
 
 
 def has_left(world: "World", name: str, uid: str) -> bool:

@@ -122,7 +122,8 @@ class Kubelet:
 class ServedNode:
     """The node, the extender and the queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: int = 1) -> None:
+        self.window = window
         self.clock = FakeClock(EPOCH)
         self.kube = FakeKube(self.clock)
         self.devices = tuple(a100(index) for index in range(GPUS))
@@ -145,7 +146,7 @@ class ServedNode:
     # --- the extender ----------------------------------------------------------------------------------
     def start_extender(self) -> None:
         """A new one, which knows nothing but what it reads now."""
-        self.state = ClusterState(self.clock)
+        self.state = ClusterState(self.clock, bind_window=self.window)
         self._filter = Filter(self.state)
         keyed_lock = KeyedLock(self.clock)
         self._bind = Bind(self.kube, self.state, self.clock, keyed_lock, leads=lambda: True, patience=0)

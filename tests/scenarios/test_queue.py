@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from booking.fair_shares_file import OFF
 from cluster import names
 from cluster.objects.pods import asks_for_gpus
 from cluster.objects.scheduling_gates import is_queued
@@ -19,8 +20,8 @@ WAITING = tuple(f"waits-{number}" for number in range(8))
 
 @pytest.fixture
 def world(new_world: Worlds) -> World:
-    """Two controllers."""
-    return new_world(queue_gate=True, replicas=2)
+    """Two controllers, without fair shares."""
+    return new_world(queue_gate=True, fair_shares=OFF, replicas=2)
 
 
 def queued(world: World) -> set[str]:
@@ -108,4 +109,6 @@ def test_a_pod_leaves_the_line_when_its_later_booking_begins(world: World) -> No
 
 
 def test_the_story_ends_as_it_does_without_the_gate(new_world: Worlds) -> None:
-    assert Story(new_world(queue_gate=True)).play() == Story(new_world()).play()
+    without = Story(new_world(fair_shares=OFF)).play()
+    assert Story(new_world(queue_gate=True, fair_shares=OFF)).play() == without
+    assert Story(new_world()).play() == without

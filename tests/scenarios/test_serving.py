@@ -1,4 +1,4 @@
-"""A node that cannot serve draws no pods: one is lost by the death of an agent at most, none by a restart.
+"""A node that cannot serve draws no pods: a window of them is lost by an agent's death, none by a restart.
 
 Every order of death, end in good order, start, registration, renewal, refusal, bind, report of the kubelet
 and arrival of events, with the extender restarted and its watches lost in between.
@@ -67,9 +67,9 @@ OFTEN: Final = (
 HISTORIES: Final = st.lists(st.sampled_from([*STEPS, *MORE_STEPS, *OFTEN]), min_size=10, max_size=60)
 
 
-def served() -> ServedNode:
+def served(window: int = 1) -> ServedNode:
     """A node that serves, everybody's events having arrived."""
-    node = ServedNode()
+    node = ServedNode(window)
     node.start_agent()
     node.register()
     renew(node)
@@ -82,7 +82,7 @@ def play(node: ServedNode, history: Sequence[str]) -> None:
     """One step after the other; after each the guarantee holds."""
     for number, name in enumerate(history):
         (STEPS.get(name) or MORE_STEPS[name])(node)
-        assert node.lost() <= node.deaths, f"{history[: number + 1]}\n{node.describe()}"
+        assert node.lost() <= node.deaths * node.window, f"{history[: number + 1]}\n{node.describe()}"
 
 
 def recover(node: ServedNode) -> None:
@@ -104,13 +104,35 @@ def recover(node: ServedNode) -> None:
 
 
 @settings(max_examples=300)
-@given(HISTORIES)
-def test_at_most_one_pod_is_lost_by_the_death_of_an_agent_in_any_order_of_events(history: list[str]) -> None:
-    node = served()
+@given(HISTORIES, st.sampled_from((1, 2, GPUS)))
+def test_at_most_a_window_of_pods_is_lost_by_the_death_of_an_agent_in_any_order_of_events(
+    history: list[str], window: int
+) -> None:
+    node = served(window)
     play(node, history)
     recover(node)
-    assert node.lost() <= node.deaths, node.describe()
+    assert node.lost() <= node.deaths * window, node.describe()
     assert node.runs() == GPUS, node.describe()
+
+
+def test_each_answer_widens_the_window_and_a_death_closes_it() -> None:
+    node = served(window=8)
+    assert [node.schedule(), node.schedule()] == [True, False], "a node starts with one"
+    node.answer()
+    node.all_events()
+    assert [node.schedule(), node.schedule(), node.schedule()] == [True, True, False], "then two"
+    node.kill()
+    node.answer()
+    node.all_events()
+    assert node.lost() == 2, node.describe()
+    node.start_agent()
+    node.register()
+    for _ in range(2):
+        node.pass_time(5)
+        renew(node)
+        node.report()
+        node.all_events()
+    assert [node.schedule(), node.schedule()] == [True, False], node.describe()
 
 
 def test_a_pod_that_ended_before_its_bind_was_seen_holds_nothing_in_the_end() -> None:

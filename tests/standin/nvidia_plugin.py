@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent import futures
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +110,9 @@ class Serving:
             now = self._kubelet()
             if now is not None and now != known:
                 self.close()
-                self._begin()
-                known = now
+                with suppress(grpc.RpcError):  # a kubelet that is just starting: the next one is another
+                    self._begin()
+                    known = now
         self.close()
 
     def _kubelet(self) -> int | None:

@@ -38,6 +38,11 @@ class Sharing:
     gpushare_unit: gpushare.Unit = "GiB"
     default_percentage: int = 25
     """Of a GPU's memory, for a share without an amount."""
+    by_annotation: bool = False
+    """Whether containers are told by an annotation which GPUs their shares are of, and how they see them: on
+    nodes with another device plugin nobody else tells them."""
+    runtime_class: str = ""
+    """RuntimeClass of pods with shares that name none, then; empty for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ def exemptions(output: Format, **options: Any) -> None:
     columns = (
         Column("ID", lambda e: e["id"]),
         Column("USER", lambda e: e["user"], may_be_cut=True),
-        Column("LIMITS", _limits),
+        Column("LIMITS", _limits, may_be_cut=True),
         Column("MODEL", lambda e: e.get("model") or "all", may_be_cut=True),
         *span_columns(server, output),
         Column("REASON", lambda e: e["reason"], may_be_cut=True),

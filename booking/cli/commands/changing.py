@@ -69,15 +69,21 @@ def move(booking: str, output: Format, **options: Any) -> None:
 
 @click.command()
 @click.argument("booking", type=NAME, shell_complete=bookings_in())
-@click.option("--gpus", "-g", type=int, required=True, help="How many GPUs it is to have.")
+@click.option("--gpus", "-g", type=int, help="How many GPUs it is to have.")
+@click.option("--memory", metavar=bookings.MEMORY, help="How large each of its shares is to be: 20Gi, 25%.")
 @trying
 @printing
 @connection_options
 def resize(booking: str, output: Format, **options: Any) -> None:
-    """Give a BOOKING more GPUs, or fewer, in the same time."""
+    """Give a BOOKING more GPUs, or fewer, in the same time; or larger shares of them, or smaller ones."""
     server = connection_of(options)
-    change = {"count": options["gpus"]}
-    _change(server, _show(server, booking), change, output, dry_run=options["dry_run"])
+    if options["gpus"] is None and not options["memory"]:
+        raise click.UsageError("Say how many GPUs with --gpus, or how large a share with --memory.")
+    now = _show(server, booking)
+    change = {} if options["gpus"] is None else {"count": options["gpus"]}
+    if options["memory"]:
+        change["memory"] = bookings.memory_of(server, options["memory"], now["model"])
+    _change(server, now, change, output, dry_run=options["dry_run"])
 
 
 @click.command()

@@ -17,6 +17,11 @@ from booking.cli.typed_names import NAME
 @click.argument("model", type=NAME, shell_complete=known_models)
 @click.option("--gpus", "-g", default=1, show_default=True, help="How many GPUs.")
 @click.option(
+    "--memory",
+    metavar=bookings.MEMORY,
+    help="A share of this size of each of the GPUs, instead of whole ones: 20Gi, 8192Mi, 25%.",
+)
+@click.option(
     "--for", "length", required=True, metavar=LENGTH, help="For how long: 2d (calendar days), 36h, 1d12h."
 )
 @click.option("--after", metavar=TIME, help="The booking starts at this time or later; now by default.")
@@ -43,6 +48,8 @@ def earliest(model: str, output: Format, **options: Any) -> None:
         "count": options["gpus"],
         "duration": str(bookings.parsed(length_of, options["length"])),
     }
+    if options["memory"]:
+        body["memory"] = bookings.memory_of(server, options["memory"], body["model"])
     for name, option, read in (("not_before", "after", start_of), ("deadline", "before", instant_of)):
         if options[option]:
             moment = bookings.parsed(read, options[option], server.clock.now(), server.zone)
@@ -60,7 +67,7 @@ def earliest(model: str, output: Format, **options: Any) -> None:
     zone = server.zone
     columns = (
         Column("MODEL", lambda s: s["model"]),
-        Column("GPUS", lambda s: s["count"]),
+        Column("GPUS", bookings.gpus),
         Column(f"START ({zone.key})", lambda s: printed.local(s["start"], zone)),
         Column("END", lambda s: printed.local(s["end"], zone)),
     )

@@ -49,7 +49,7 @@ def _of_model(model: Row) -> str:
         return f"{model['model']}: {beside or 'nobody holds or wants any'} of {model['gpus']}."
     holds, deserves = (sum(user[key] for user in mine) for key in ("holds", "deserves"))
     held = f"you hold {holds} and deserve {deserves:g} of {model['gpus']}"
-    return f"{model['model']}: {held}{'; ' if beside else ''}{beside}."
+    return f"{model['model']}: {held}{'; ' if beside else ''}{beside}.{_of_groups(model)}"
 
 
 def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...]:
@@ -58,11 +58,35 @@ def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...
     def since(row: Row) -> str | None:
         return printed.short(row["since"], zone, now) if zone else None
 
+    def due(row: Row) -> str | None:
+        return printed.short(row["turn_due"], zone, now) if zone and _in_turn(row) else None
+
     return (
         Column("MODEL", lambda r: r["model"], may_be_cut=True),
-        Column("PLACE", lambda r: r["position"] or "starts"),
+        Column("PLACE", _place),
         Column("USER", lambda r: r["user"] or _HIDDEN, may_be_cut=True),
         Column("POD", lambda r: f"{r['namespace']}/{r['name']}" if r["name"] else _HIDDEN, may_be_cut=True),
         Column("GPUS", lambda r: r["gpus"]),
         Column("SINCE", since),
+        *([Column("TURN DUE", due)] if any(map(_in_turn, rows)) else ()),
+    )
+
+
+def _in_turn(row: Row) -> bool:
+    return row.get("turn_due") is not None
+
+
+def _place(row: Row) -> Any:
+    """Its place in line; of a gang that is not complete, how many of its pods there are."""
+    if row["position"] is None:
+        return f"{row['gang_pods']} of {row['gang_size']} pods"
+    return row["position"] or "starts"
+
+
+def _of_groups(model: Row) -> str:
+    """What your group has: ``In it the group vision holds 4 and deserves 6.``."""
+    mine = (group for group in model.get("groups", ()) if group["is_mine"])
+    return "".join(
+        f" The group {group['group']} holds {group['holds']} and deserves {group['deserves']:g}."
+        for group in mine
     )

@@ -55,7 +55,8 @@ def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
     (nobody takes it away); granted (by MAIA). Or it is "lent": its pod leaves when a booked pod needs the
     GPU; expired means that its booking is over.
 
-    A GPU that pods share has a line of its own, with what they have of it together, and one for each of them.
+    A GPU that pods share has a line of its own, and one for each of them with the memory of its share; with
+    "-o wide" what they have of it together, too.
 
     One that no pod holds is bookable, or idle though booked, or neither, as in maintenance: then free.
 
@@ -202,9 +203,9 @@ def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...
         Column("USER", lambda r: _of_pod(r, "user"), may_be_cut=True),
         Column("POD", _pod, may_be_cut=True),
         Column("UNTIL", until),
-        *((Column("SHARE", _share),) if any(row.get("shares") for row in rows) else ()),
         Column("USE", _use),
         Column("MEMORY", _memory),
+        *((Column("SHARE", _share, wide=True),) if any(row.get("shares") for row in rows) else ()),
         Column("TEMPERATURE", lambda r: _measured(r, "temperature_celsius", "C"), wide=True),
         Column("POWER", lambda r: _measured(r, "power_watts", "W"), wide=True),
         Column("UUID", lambda r: r["uuid"], wide=True),
@@ -264,10 +265,13 @@ def _measured(row: Row, key: str, unit: str) -> str | None:
 
 
 def _memory(row: Row) -> str | None:
-    """Memory in use, out of the device's total; in a squatter's or sharer's row, its own."""
-    if row["state"] == _SQUATTER or _is_part(row):
-        used = (row.get("pod") or {}).get("memory_used_mib")
+    """Memory in use, out of the device's total; a sharer's, out of its share; a squatter's own."""
+    pod = row.get("pod") or {}
+    used = pod.get("memory_used_mib")
+    if row["state"] == _SQUATTER:
         return None if used is None else _gib(used)
+    if _is_part(row):
+        return f"{'-' if used is None else f'{used / _GIB:.1f}'}/{_gib(pod['share']['memory_mib'])}"
     used = (row.get("use") or {}).get("memory_used_mib")
     whole = row.get("memory_mib")
     if used is None:
@@ -282,7 +286,7 @@ def _gib(mib: int) -> str:
 def _pod(row: Row) -> str | None:
     pod = row.get("pod")
     if pod is None:
-        return None
+        return wording.counted(row["shares"]["pods"], "pod") if _is_shared_gpu(row) else None
     if row["state"] == _SQUATTER:
         return _process(pod)
     return f"{pod['namespace']}/{pod['name']}" if pod.get("name") else _HIDDEN

@@ -21,7 +21,7 @@ from cluster.objects.replaced_fields import Replaced, replaced_in
 Json = dict[str, Any]
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
-_KEPT_STATE: Final = frozenset({names.USER, names.NO_USER})
+_KEPT_STATE: Final = frozenset({names.USER, names.NO_USER, names.GROUPS})
 """Our annotations on a pod that stay on its replacement."""
 _OUR_CLASSES: Final = frozenset({names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS})
 

@@ -39,11 +39,31 @@ class Feasible:
         return True
 
     def models(self, applicant: Applicant, snapshot: Snapshot, candidates: NodeCandidates) -> tuple[str, ...]:
-        """The models of which some node could give the pod all its devices, sorted."""
-        key = (applicant.unit.kind, applicant.unit.gpus)
+        """The models of which some node could give the pod all its devices, sorted; of a gang, some nodes."""
+        key = (applicant.unit.kind, applicant.unit.gpus, applicant.unit.members)
         if key not in self._known:
-            self._known[key] = tuple(sorted(self._of(applicant, snapshot, candidates)))
+            models = self._of(applicant, snapshot, candidates)
+            if applicant.members:
+                models = (one for one in models if self._has_room(applicant, one, snapshot, candidates))
+            self._known[key] = tuple(sorted(models))
         return self._known[key]
+
+    def _has_room(
+        self, applicant: Applicant, model: str, snapshot: Snapshot, candidates: NodeCandidates
+    ) -> bool:
+        """Whether all pods of a gang have room at once, if nothing else ran: the largest first."""
+        left: dict[str, int] = {}
+        for member in applicant.members:
+            checker, closed = checker_for(member.pod, snapshot.cluster_objects), barred(member.pod)
+            selector, need = member.request.selector, member.request.devices
+            for name, node in snapshot.nodes.items():
+                there = left.get(name, candidates.all_devices(name, model, selector))
+                if there >= need and name not in closed and checker.unresolvable_reason(node) is None:
+                    left[name] = there - need
+                    break
+            else:
+                return False
+        return True
 
     def _of(self, applicant: Applicant, snapshot: Snapshot, candidates: NodeCandidates) -> Iterator[str]:
         selector, closed = applicant.request.selector, barred(applicant.pod)

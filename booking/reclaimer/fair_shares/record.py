@@ -5,49 +5,32 @@ is taken back until somebody has had too little for a while again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
 
+from booking.fair_shares.stored_record import KEY, StoredAccount, StoredRecord, books_of, decoded
 from cluster import names
-from cluster.decide.fairshare import Account, Books, Tenant
-from cluster.decide.fairshare.settings import DAY
+from cluster.decide.fairshare import Account, Books
+from cluster.decide.fairshare.settings import DAY, MINUTE
 from cluster.kube.errors import Conflict, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import CONFIG_MAPS
-from cluster.objects.meta import UNREADABLE, Versioned, ready
+from cluster.objects.gangs import gang_of
+from cluster.objects.meta import UNREADABLE
 from cluster.objects.pods import Pod
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
-KEY: Final = "shares.json"
-"""The key of the ConfigMap."""
+TOGETHER: Final = 15 * MINUTE
+"""Within so long all pods of a gang leave, whatever notice each of them has."""
 MOST_OF_BOOKS: Final = 600_000
 MOST_OF_TAKEN: Final = 200_000
 """Bytes of each part; a ConfigMap has at most 1 MiB. What would decide least is left out: an account that is
 missing begins anew."""
-
-
-class _Account(msgspec.Struct, frozen=True, omit_defaults=True):
-    user: str
-    group: str = ""
-    lag: int = 0
-    use: int = 0
-    withheld: int = 0
-    starved_since: int | None = None
-
-
-@ready
-class _Stored(Versioned, frozen=True, kw_only=True):
-    """``KEY``: instants in microseconds since 1970, work in GPU-microseconds."""
-
-    at: int = 0
-    books: Mapping[str, tuple[_Account, ...]] = {}
-    """Model -> the accounts of tenants and groups."""
-    taken: Mapping[str, tuple[int, ...]] = {}
 
 
 @dataclass
@@ -65,14 +48,18 @@ class Record:
         return Record(books=self.books, taken=taken)
 
     def note_taken(self, pod: Pod, now: int) -> None:
-        """A pod was taken for the share of another user."""
-        self.taken.setdefault(owner_key(pod), []).append(now)
+        """A pod was taken for the share of another user; pods of a gang count once."""
+        before = self.taken.setdefault(owner_key(pod), [])
+        if not before or gang_of(pod) is None or now - before[-1] > TOGETHER:
+            before.append(now)
         self.taken = {key: kept for key, at in self.taken.items() if (kept := _of_a_day(at, now))}
 
 
 def owner_key(pod: Pod) -> str:
-    """Equal for a pod and those that come in its place: its controller's uid, else its name."""
-    controller = pod.metadata.controller
+    """Equal for a pod and those that come in its place: its gang, its controller's uid, or else its name."""
+    gang, controller = gang_of(pod), pod.metadata.controller
+    if gang is not None:
+        return gang.key
     return controller.uid if controller else pod.key
 
 
@@ -82,7 +69,7 @@ class RecordStore:
     def __init__(self, kube: Kube, namespace: str) -> None:
         self._kube = kube
         self._namespace = namespace
-        self._saved: _Stored | None = None
+        self._saved: StoredRecord | None = None
         """What this process wrote last."""
 
     def load(self, now: int) -> Record:
@@ -92,22 +79,19 @@ class RecordStore:
         except NotFound:
             return Record()
         try:
-            stored = msgspec.json.decode((found.data or {}).get(KEY, "{}"), type=_Stored)
+            stored = decoded((found.data or {}).get(KEY, "{}"))
         except UNREADABLE as error:
             log.warning("the record of fair shares cannot be read, so it begins anew", error=str(error))
             return Record()
-        unknown = max(0, now - stored.at)
         return Record(
-            books={
-                model: Books(at=now, accounts=_accounts(them, unknown))
-                for model, them in stored.books.items()
-            },
+            books={model: _later(books, now) for model, books in books_of(stored).items()},
             taken={key: kept for key, at in stored.taken.items() if (kept := _of_a_day(at, now))},
         )
 
     def save(self, record: Record, now: int) -> None:
         """Write the record, if it is another than this process wrote last."""
-        stored = _Stored(books=_written(record.books), taken=_newest(record.taken))
+        loans = {model: one.loan_since for model, one in record.books.items() if one.loan_since is not None}
+        stored = StoredRecord(books=_written(record.books), taken=_newest(record.taken), loans=loans)
         is_empty = self._saved is None and not any(stored.books.values()) and not stored.taken
         if is_empty or stored == self._saved:
             return
@@ -124,27 +108,24 @@ class RecordStore:
         self._saved = stored
 
 
-def _accounts(stored: Iterable[_Account], unknown: int) -> dict[Tenant, Account]:
-    """Args: unknown: for how long nobody has looked who is starved, in microseconds."""
-    return {
-        Tenant(one.user, one.group): Account(
-            lag=one.lag,
-            use=one.use,
-            withheld=one.withheld,
-            starved_since=None if one.starved_since is None else one.starved_since + unknown,
-        )
-        for one in stored
+def _later(books: Books, now: int) -> Books:
+    """The books of an instant before: for a while nobody has looked who is starved, and what is owed."""
+    unknown = max(0, now - books.at)
+    accounts = {
+        tenant: one if one.starved_since is None else replace(one, starved_since=one.starved_since + unknown)
+        for tenant, one in books.accounts.items()
     }
+    return replace(books, at=now, accounts=accounts)
 
 
-def _written(books: Mapping[str, Books]) -> dict[str, tuple[_Account, ...]]:
+def _written(books: Mapping[str, Books]) -> dict[str, tuple[StoredAccount, ...]]:
     """The accounts that decide most: who is starved now, then by what was owed, then by use."""
     every = (
-        (model, _Account(tenant.user, tenant.group, **_amounts(one)))
+        (model, StoredAccount(tenant.user, tenant.group, **_amounts(one)))
         for model, of_model in books.items()
         for tenant, one in of_model.accounts.items()
     )
-    found: dict[str, list[_Account]] = {}
+    found: dict[str, list[StoredAccount]] = {}
     for model, one in _within(every, _weight, most=MOST_OF_BOOKS):
         found.setdefault(model, []).append(one)
     return {
@@ -157,7 +138,7 @@ def _amounts(one: Account) -> dict[str, Any]:
     return {"lag": one.lag, "use": one.use, "withheld": one.withheld, "starved_since": one.starved_since}
 
 
-def _weight(one: tuple[str, _Account]) -> Any:
+def _weight(one: tuple[str, StoredAccount]) -> Any:
     account = one[1]
     return account.starved_since is None, -abs(account.lag), -account.use, account.user, account.group
 

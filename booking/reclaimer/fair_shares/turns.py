@@ -1,45 +1,36 @@
 """Whose turn it is: free GPUs for waiting pods without a booking, in the order of fair shares.
 
-The turn of a pod is a hold, written together with the removal of its queue gate. Booked pods come first: free
-devices that they are about to take are left to them. Nothing is done while no pod waits behind the gate: then
-kube-scheduler places every pod that comes.
+The turn of a pod is a hold, written together with the removal of its queue gate; a gang's pods keep the gate
+until all of them have their devices. Booked pods come first: free devices that they are about to take are
+left to them. Nothing is done while no pod waits behind the gate: then kube-scheduler places every pod that
+comes.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from fractions import Fraction
 from itertools import islice
 from typing import Final
 
+import msgspec
+
+from booking.durations import Duration
 from booking.eviction.holder_cache import HolderCache
-from booking.fair_shares.applicants import Applicant, Applicants, applicant_of
+from booking.fair_shares.applicants import Applicant, Applicants
 from booking.fair_shares.pools import Pool, pools_of
-from booking.fair_shares.standing import settings_of, tree_of
+from booking.fair_shares.standing import settings_of
 from booking.policy.fair_shares import FairShares
-from booking.reclaimer.fair_shares.feasible import Feasible, need_in
-from booking.reclaimer.fair_shares.record import Record, RecordStore
+from booking.reclaimer.fair_shares.accounts import Accounts
+from booking.reclaimer.fair_shares.failed_searches import Failures
+from booking.reclaimer.fair_shares.feasible import need_in
+from booking.reclaimer.fair_shares.last_check import OFF, allows_taking, is_half_way, share_problem
+from booking.reclaimer.fair_shares.lines import Lines
+from booking.reclaimer.fair_shares.record import RecordStore
 from booking.reclaimer.fair_shares.taking import TakingPlaces, running_in
 from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.reclaimer.planning.plan import Plan, Round, first_in_time, waiting_for_bookings
 from booking.reclaimer.planning.search import Search
 from booking.reclaimer.snapshot import Snapshot
-from cluster.decide.eviction.costs import microseconds
-from cluster.decide.fairshare import (
-    EQUAL,
-    Books,
-    Case,
-    Line,
-    Pass,
-    Shares,
-    ShareSettings,
-    Unit,
-    advance,
-    deserve,
-    grants,
-    is_legal,
-    observe,
-    reclaim,
-)
+from cluster.decide.fairshare import Pass, Unit, grants, reclaim
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 from cluster.objects.scheduling_gates import is_queued
@@ -47,17 +38,12 @@ from cluster.process.clock import Clock
 
 MOST: Final = 20
 """Turns that are given in one pass."""
-INFEASIBLE_FOR: Final = 60.0
-"""Seconds after which the gate of a pod is removed that no node could take: it does not wait for a turn."""
-SAVED_EVERY: Final = 60.0
-"""Seconds after which the record is written again, if it says anything new."""
-TRIED_EVERY: Final = 5.0
-"""Seconds after which the record is read or written again when that has failed."""
+IDLE_AFTER: Final = 60.0
+"""Seconds after the last pod has waited until what everybody is owed is not followed any more."""
 RESTS: Final = 4
 """The next pass waits this many times the duration of the last: the thread has more urgent work."""
-
-UNKNOWN: Final = deserve(EQUAL, 0, {}, {})
-"""The shares of a time in which nobody waited: what was held then counts for nobody."""
+TURN: Final = 2
+"""The class of what is given beyond a share."""
 
 
 class Turns:
@@ -66,55 +52,23 @@ class Turns:
     def __init__(self, clock: Clock, shares: Callable[[], FairShares], store: RecordStore) -> None:
         """Args: shares: the settings that are in force; store: of what is remembered."""
         self._clock = clock
-        self._store = store
-        self._is_informed = False
-        """Whether the record has been read."""
-        self._tried, self._every = 0.0, 0.0
-        """When the record was read or written last, monotonic, and seconds until the next time."""
         self._settings = shares
-        self._applicants, self._feasible = Applicants(), Feasible()
-        self._in_line: dict[str, tuple[Applicant, tuple[str, ...]]] = {}
-        """Uid -> the pod that waits, and the models in whose lines it does."""
-        self.lines: dict[str, Line] = {}
-        """Model -> the units that wait for it."""
-        self.record = Record()
-        """What is remembered."""
-        self.shares: dict[str, Shares] = {}
-        """Model -> who holds and deserves what, after the last pass."""
-        self._infeasible: dict[str, float] = {}
-        """Uid -> since when no node could take it, monotonic."""
+        self._applicants = Applicants()
+        self.lines = Lines(clock)
+        self.accounts = Accounts(clock, store)
+        self._failures = Failures(clock)
+        self._busy: float | None = None
+        """When a pod waited last, monotonic."""
         self._lines_by: FairShares | None = None
         """The settings by which the lines were read; None before the first pass as the leader."""
         self._next = 0.0
 
     def forget(self) -> None:
         """Nobody gets turns here: another process does, or fair shares are off."""
-        self._in_line, self.lines, self.shares, self._infeasible = {}, {}, {}, {}
         self._applicants = Applicants()
-        self.record, self._is_informed, self._every = Record(), False, 0.0
-        self._lines_by = None
-
-    def remember(self) -> None:
-        """Read the record where that has not been done, and write it now and then.
-
-        Raises:
-            ApiError: the API server did not answer, or refused.
-        """
-        now, monotonic = microseconds(self._clock.now()), self._clock.monotonic()
-        if monotonic - self._tried < self._every:
-            return
-        self._tried, self._every = monotonic, TRIED_EVERY
-        if self._is_informed:
-            self._store.save(self.record, now)
-        else:
-            self.record = self._store.load(now).with_taken(self.record.taken)
-            self._is_informed = True
-        self._every = SAVED_EVERY
-
-    def note_taken(self, victim: Pod) -> None:
-        """A pod was evicted for the share of another user; it is recorded within seconds."""
-        self.record.note_taken(victim, microseconds(self._clock.now()))
-        self._every = min(self._every, TRIED_EVERY)
+        self.lines.clear()
+        self.accounts.forget()
+        self._lines_by, self._busy = None, None
 
     def plans(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> list[Plan]:
         """The holds that are to be written now, in this order."""
@@ -123,19 +77,20 @@ class Turns:
             return []
         settings = self._settings()
         applicants = self._applicants.at(snapshot, settings)
-        if not applicants and not self._in_line:
-            self.shares, self._lines_by = {}, settings
+        if self._is_idle(applicants, snapshot):
+            self.accounts.rest()
+            self._lines_by = settings
             return []
         candidates = NodeCandidates(snapshot, inputs, holder_cache)
-        self._update(applicants, snapshot, candidates)
+        self.lines.update(applicants, snapshot, candidates)
         self._lines_by = settings
         pools = pools_of(snapshot, holder_cache, settings)
-        self._account(pools, snapshot, settings)
+        self.accounts.advance(pools, self.lines, snapshot, holder_cache=holder_cache, settings=settings)
         one_round = Round(snapshot, candidates, Search(candidates))
         for pod in sorted(waiting_for_bookings(snapshot), key=first_in_time):
             one_round.serve(pod)
-        found = self._grant(applicants, one_round)
-        if settings.mode == "reclaim" and self._is_informed:
+        found = self._grant(snapshot, one_round)
+        if settings.mode == "reclaim" and self.accounts.is_informed:
             found += self._take(pools, snapshot, one_round, candidates)
         now = self._clock.monotonic()
         self._next = now + RESTS * (now - begun)
@@ -143,94 +98,82 @@ class Turns:
 
     def without_a_turn(self) -> list[Pod]:
         """Pods that no turn can serve: they wait for the scheduler alone."""
-        now = self._clock.monotonic()
-        late = [uid for uid, since in self._infeasible.items() if now - since >= INFEASIBLE_FOR]
-        return [*self._applicants.odd(), *(self._in_line[uid][0].pod for uid in late)]
+        return [*self._applicants.odd(), *self.lines.infeasible()]
+
+    def problem(self, pod: Pod, hold: Hold, snapshot: Snapshot, holder_cache: HolderCache) -> str | None:
+        """Why devices of others are not taken for the pod any more; None if they are.
+
+        Asked before each step towards an eviction, on the shares of that instant.
+
+        Raises:
+            ApiError: what is owed is not known yet, and the API server did not answer.
+        """
+        settings, need = self._settings(), snapshot.needs.get(pod.metadata.uid)
+        if need is None or need.booking or not hold.victims:
+            return None
+        if not allows_taking(hold, settings):
+            return OFF
+        if is_half_way(pod, hold, snapshot):
+            return None
+        if hold.turn:
+            self.accounts.inform()
+        if self._lines_by != settings:
+            self._read_lines(snapshot, holder_cache, settings)
+        return share_problem(
+            pod, need, snapshot, holder_cache, lines=self.lines, accounts=self.accounts, settings=settings
+        )
 
     # --- inside --------------------------------------------------------------------------------------
+    def _is_idle(self, applicants: Mapping[str, Applicant], snapshot: Snapshot) -> bool:
+        """Whether nobody waits, for a while: a pod that leaves for another one comes back within seconds."""
+        now = self._clock.monotonic()
+        if applicants or self.lines or snapshot.turns:
+            self._busy = now
+        return self._busy is None or now - self._busy >= IDLE_AFTER
+
     def _read_lines(self, snapshot: Snapshot, holder_cache: HolderCache, settings: FairShares) -> None:
         """Who waits, where no pass has found out: another process has led, or the policy is another now."""
         candidates = NodeCandidates(snapshot, PlanningInputs(), holder_cache)
-        self._update(self._applicants.at(snapshot, settings), snapshot, candidates)
+        self.lines.update(self._applicants.at(snapshot, settings), snapshot, candidates)
         self._lines_by = settings
 
-    def _update(
-        self, applicants: Mapping[str, Applicant], snapshot: Snapshot, candidates: NodeCandidates
-    ) -> None:
-        """Keep the lines: only what has changed is touched."""
-        for uid in self._in_line.keys() - applicants.keys():
-            self._leave(uid)
-        now, infeasible = self._clock.monotonic(), {}
-        are_same = not self._feasible.refresh(snapshot)
-        for uid, applicant in applicants.items():
-            known = self._in_line.get(uid)
-            if known and known[0] is applicant and are_same:
-                models = known[1]
-            else:
-                models = self._feasible.models(applicant, snapshot, candidates)
-            if not models:
-                infeasible[uid] = self._infeasible.get(uid, now)
-            if known and known[0].unit is applicant.unit and known[1] == models:
-                self._in_line[uid] = (applicant, models)
-                continue
-            self._leave(uid)
-            self._in_line[uid] = (applicant, models)
-            for model in models:
-                self.lines.setdefault(model, Line()).add(applicant.unit)
-        self._infeasible = infeasible
-
-    def _leave(self, uid: str) -> None:
-        _, models = self._in_line.pop(uid, (None, ()))
-        for model in models:
-            self.lines[model].remove(uid)
-
-    def _account(self, pools: Mapping[str, Pool], snapshot: Snapshot, settings: FairShares) -> None:
-        """What everybody holds and deserves now, and was owed until now."""
-        now, terms = microseconds(snapshot.now), terms_of(settings)
-        for model in sorted(pools.keys() | self.shares.keys()):
-            pool, before = pools.get(model, Pool()), self.shares.get(model, UNKNOWN)
-            books = advance(self.record.books.get(model, Books(at=now)), before, now, terms)
-            wanted = self.lines[model].wanted if model in self.lines else {}
-            shares = deserve(tree_of(settings, model), pool.capacity, pool.held, wanted)
-            self.shares[model], self.record.books[model] = shares, observe(books, shares)
-
-    def _grant(self, applicants: Mapping[str, Applicant], one_round: Round) -> list[Plan]:
+    def _grant(self, snapshot: Snapshot, one_round: Round) -> list[Plan]:
         """Free devices, in order."""
-        if not any(is_queued(applicant.pod) for applicant in applicants.values()):
+        if not any(map(is_queued, snapshot.annotated.values())):
             return []
         made: list[Plan] = []
-        for model in sorted(self.lines):
-            made += self._of_model(model, one_round, applicants, most=MOST - len(made))
+        for model in sorted(self.lines.of_model):
+            made += self._of_model(model, one_round, snapshot, most=MOST - len(made))
         return made
 
-    def _of_model(
-        self, model: str, one_round: Round, applicants: Mapping[str, Applicant], *, most: int
-    ) -> list[Plan]:
-        line = self.lines[model]
+    def _of_model(self, model: str, one_round: Round, snapshot: Snapshot, *, most: int) -> list[Plan]:
+        line, accounts = self.lines.of_model[model], self.accounts
 
-        def place(unit: Unit) -> Plan | None:
-            if not one_round.may_have_free(model, round(unit.gpus)):
+        def place(unit: Unit) -> list[Plan] | None:
+            if not one_round.may_have_free(model, round(unit.parts[0])):
                 return None  # most often; to look at a node's labels and resources takes far longer
-            applicant = self._in_line[unit.uid][0]
-            return one_round.start(applicant.pod, need_in(applicant, model))
+            applicant = self.lines.applicant(unit.uid)
+            if applicant.members:
+                needs = [(one.pod, need_in(one, model)) for one in applicant.members]
+                return one_round.start_all(needs, unit.uid)
+            plan = one_round.start(applicant.pod, need_in(applicant, model))
+            return None if plan is None else [plan]
 
-        found = list(islice(grants(line, self.shares[model], self.record.books[model], place), max(0, most)))
+        found = list(islice(grants(line, accounts.shares[model], accounts.books(model), place), max(0, most)))
         if not found:
             return []
-        changes = {unit.tenant: 0 for unit, _ in found}
+        accounts.granted(model, ((unit.tenant, unit.gpus) for unit, _ in found))
+        made = [(self.lines.applicant(unit.uid).request, plan) for unit, plans in found for plan in plans]
         for unit, _ in found:
-            changes[unit.tenant] += round(unit.gpus)
-            self._leave(unit.uid)
-        self.shares[model] = self.shares[model].after(changes)
+            self.lines.leave(unit.uid)
         # Who waits without a gate for what nobody in line could use is placed by kube-scheduler.
-        if all(is_queued(plan.pod) for _, plan in found):
-            return [plan for _, plan in found]
-        queued = {one.request.key: one.request for one in applicants.values() if is_queued(one.pod)}
+        if all(is_queued(plan.pod) for _, plan in made):
+            return [plan for _, plan in made]
+        queued = self._applicants.queued(snapshot).values()
         return [
             plan
-            for unit, plan in found
-            if is_queued(plan.pod)
-            or any(applicants[unit.uid].request.competes_with(one) for one in queued.values())
+            for request, plan in made
+            if plan.gang or is_queued(plan.pod) or any(map(request.competes_with, queued))
         ]
 
     def _take(
@@ -241,64 +184,37 @@ class Turns:
         candidates: NodeCandidates,
     ) -> list[Plan]:
         """Devices of those who hold too much, for those who have held too little for long enough."""
-        settings, made = self._settings(), []
-        applicants = {uid: applicant for uid, (applicant, _) in self._in_line.items()}
-        for model in sorted(self.lines.keys() & pools.keys()):
-            shares, pool = self.shares[model], pools[model]
-            if not any(map(shares.is_starved, self.lines[model].tenants)):
+        settings, accounts, made = self._settings(), self.accounts, list[Plan]()
+        applicants = self.lines.applicants()
+        for model in sorted(self.lines.of_model.keys() & pools.keys()):
+            shares, pool, line = accounts.shares[model], pools[model], self.lines.of_model[model]
+            if not any(map(shares.is_starved, line.tenants)):
+                accounts.begin_no_loan(model)
                 continue
             places = TakingPlaces(model, one_round, candidates, applicants)
             outcome = reclaim(
                 Pass(
-                    line=self.lines[model],
+                    line=line,
                     shares=shares,
-                    books=self.record.books[model],
-                    running=running_in(pool.holders, snapshot, settings, self.record),
+                    books=accounts.books(model),
+                    running=running_in(pool.holders, snapshot, settings, accounts.record),
                     places=places,
-                    settings=terms_of(settings),
+                    settings=settings_of(settings),
                     node_gpus=pool.largest_node,
+                    is_known_to_fail=self._failures.known(model, pool, shares),
                 )
             )
-            self.shares[model], self.record.books[model] = outcome.shares, outcome.books
+            self._failures.note(model, line, outcome.verdicts)
+            accounts.shares[model], accounts.record.books[model] = outcome.shares, outcome.books
             for one in outcome.reclaims:
-                self._leave(one.unit.uid)
-            made += places.plans
+                self.lines.leave(one.unit.uid)
+                turn = settings.turn if one.kind == TURN else None
+                plans = places.plans[one.unit.uid]
+                made += plans if turn is None else [in_a_turn(plan, turn) for plan in plans]
         return made
 
-    # --- the last check ------------------------------------------------------------------------------
-    def problem(self, pod: Pod, hold: Hold, snapshot: Snapshot, holder_cache: HolderCache) -> str | None:
-        """Why devices of others are not taken for the pod any more; None if they are.
 
-        Asked before each step towards an eviction, on the shares of that instant, as if the pod still waited
-        and none of its victims had been asked to leave.
-        """
-        uid, settings = pod.metadata.uid, self._settings()
-        need = snapshot.needs.get(uid)
-        if need is None or need.booking or not hold.victims:
-            return None
-        if settings.mode != "reclaim":
-            return "the policy does not say any more that GPUs are taken back for fair shares"
-        applicant = applicant_of(pod, settings)
-        if self._lines_by != settings:
-            self._read_lines(snapshot, holder_cache, settings)
-        without = snapshot.without_holds(frozenset({uid}))
-        pool = pools_of(without, holder_cache, settings).get(need.model)
-        if applicant is None or pool is None:
-            return "its user has no share any more"
-        wanted = dict(self.lines[need.model].wanted) if need.model in self.lines else {}
-        wanted[applicant.unit.tenant] = wanted.get(applicant.unit.tenant, 0) + applicant.unit.gpus
-        shares = deserve(tree_of(settings, need.model), pool.capacity, pool.held, wanted)
-        books = self.record.books.get(need.model, Books())
-        # What was withheld has been paid with when the devices were taken.
-        terms = replace(terms_of(settings), worth=Fraction(0))
-        case = Case(applicant.unit, shares, books, terms, pool.largest_node)
-        there = {victim: pool.holders[victim] for victim in hold.victims if victim in pool.holders}
-        victims = running_in(there, without, settings, self.record)
-        if victims and is_legal(case, victims, 0).kind == 0:
-            return "who holds and wants GPUs has changed: taking these back would not be fair any more"
-        return None
-
-
-def terms_of(settings: FairShares) -> ShareSettings:
-    """The settings, without turns: whoever would get more than a share waits for free GPUs."""
-    return replace(settings_of(settings), turn=None)
+def in_a_turn(plan: Plan, turn: Duration) -> Plan:
+    """The plan for a pod that is not taken for shares while its turn lasts."""
+    hold = msgspec.structs.replace(plan.hold, turn=round(turn.nominal.total_seconds()))
+    return replace(plan, hold=hold)

@@ -32,6 +32,7 @@ from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.holds.barred_nodes import BarredNodes
 from booking.reclaimer.holds.blockers import Blockers
 from booking.reclaimer.holds.disruption_budgets import Block
+from booking.reclaimer.holds.gang_starts import to_start
 from booking.reclaimer.holds.hold_status import HoldStatus, hold_status
 from booking.reclaimer.holds.notice_due import Notice
 from booking.reclaimer.holds.scheduler_health import BEHIND_AT_MOST, could_bind, is_behind
@@ -45,6 +46,7 @@ from cluster.decide.explain import hold_message
 from cluster.decide.ledger.resource_versions import is_older
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import PODS
+from cluster.objects.gangs import Gang, gang_of
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.pods import Pod, is_live
 from cluster.objects.scheduling_gates import is_queued, other_gates
@@ -163,11 +165,12 @@ class HoldController:
         if plan.at_once:
             victims = filter(None, map(self._context.seen, hold.victims))
             self._victim_eviction.prepare(victims, is_booked=hold.need == "booking")
-        pod = self._patch(plan.pod, {names.HOLD: encode_hold(hold)}, lifts_gate=plan.lifts_gate)
+        written = {names.HOLD: encode_hold(hold)} | _turn(plan.pod, hold.turn)
+        pod = self._patch(plan.pod, written, lifts_gate=plan.lifts_gate)
         if pod is None:
             return
-        written = self._written[uid] = _Written(hold, pod, at)
-        self._begun.append(written)
+        one = self._written[uid] = _Written(hold, pod, at)
+        self._begun.append(one)
         self._context.metrics.holds.labels("written").inc()
         log.info(
             "devices are kept for a pod",
@@ -289,6 +292,8 @@ class HoldController:
             return
         if status.victims:
             self._evict_victims(pod, hold, status.victims, timer, snapshot=snapshot, read=read)
+        elif status.complete and is_queued(pod) and (gang := gang_of(pod)):
+            self._start_gang(gang, snapshot)
         elif status.complete and could_bind(pod, snapshot) and not self._is_excused(pod, snapshot, timer):
             self._expect_bind(pod, hold, timer)
         else:
@@ -363,7 +368,8 @@ class HoldController:
         if now - timer.complete < BOUND_WITHIN:
             return
         try:
-            done = self._patch(pod, {names.HOLD: None, names.BARRED: self._bars.with_node(pod, hold.node)})
+            bar = {names.BARRED: self._bars.with_node(pod, hold.node)}
+            done = self._patch(pod, {names.HOLD: None} | bar | _turn(pod, 0))
         except ApiError:
             # Without the API server it could not be bound: its time starts again when there is one.
             timer.complete = None
@@ -373,6 +379,27 @@ class HoldController:
             self._context.metrics.holds.labels("barred").inc()
             log.warning("a pod was not bound to its kept devices in time", pod=pod.key, node=hold.node)
             self._context.write_event(pod, event_reasons.NODE_BARRED, _barred(pod, hold))
+
+    def _start_gang(self, gang: Gang, snapshot: Snapshot) -> None:
+        """Remove the gates of a gang's pods once the devices of all are free."""
+        if not self._recent_requests.is_due(gang):
+            return
+        for pod in to_start(gang, snapshot, self._has_waited):
+            self._patch(pod, {}, lifts_gate=True)
+            log.info("a pod of a gang may start", pod=pod.key, uid=pod.metadata.uid)
+
+    def _has_waited(self, uid: str) -> bool:
+        """Whether no bind that was decided before a pod's hold can take its devices any more."""
+        timer, now = self._timers.get(uid), self._clock.monotonic()
+        return timer is not None and timer.seen is not None and now - timer.seen >= BIND_DEADLINE
+
+    def release(self, pod: Pod, why: str) -> None:
+        """Drop a hold for a reason that lies in others.
+
+        Raises:
+            ApiError: it could not be written.
+        """
+        self._drop(pod, why)
 
     def _is_excused(self, pod: Pod, snapshot: Snapshot, timer: _Timer) -> bool:
         """Whether the extender cannot bind the pod now for a reason that lies in no node.
@@ -400,7 +427,7 @@ class HoldController:
         ``bar``: a node on which no other pod is to leave for it for a while.
         """
         barred = {names.BARRED: self._bars.with_node(pod, bar)} if bar else {}
-        done = self._patch(pod, {names.HOLD: None, **barred})
+        done = self._patch(pod, {names.HOLD: None, **barred} | _turn(pod, 0))
         if done is None:
             return
         self._dropped[pod.metadata.uid] = done
@@ -438,6 +465,13 @@ class HoldController:
 
 def _text(pod: Pod) -> str:
     return pod.metadata.annotation(names.HOLD) or ""
+
+
+def _turn(pod: Pod, seconds: int) -> dict[str, str | None]:
+    """What is written for a turn of so many seconds; nothing where the pod has none and is to have none."""
+    if seconds:
+        return {names.TURN: str(seconds)}
+    return {names.TURN: None} if pod.metadata.annotation(names.TURN) else {}
 
 
 def _is_behind(seen: Pod | None, answered: Pod) -> bool:

@@ -1,14 +1,19 @@
 """The status of a hold at one instant: whether it is still valid, and what it waits for. Pure."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
+from booking.reclaimer.need import Need
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.ledger import NodeView
-from cluster.decide.predicates import AGENT
+from cluster.decide.predicates import AGENT, rejection
 from cluster.decide.protection import is_stuck
+from cluster.decide.request import gpu_request_of
 from cluster.decide.scheduler_filters import Checker, checker_for
+from cluster.objects.bookings import Booking
 from cluster.objects.device_selector import device_selector_of
+from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, is_live, is_terminating
 
@@ -45,17 +50,25 @@ def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
     if problem := _room_problem(pod, hold, snapshot):
         return HoldStatus(problem=problem, crowded=_is_crowded(pod, hold, snapshot))
     view = snapshot.node_snapshots[hold.node][0]
+    if problem := _device_problem(pod, hold, need, snapshot):
+        return HoldStatus(problem=problem)
+    if hold.memory is not None:
+        return _sharers(pod, hold, need.booking, snapshot)
+    return _holders(pod, hold, view, snapshot)
+
+
+def _device_problem(pod: Pod, hold: Hold, need: Need, snapshot: Snapshot) -> str | None:
+    """Why the pod is not to have these devices, whoever has them now."""
+    view = snapshot.node_snapshots[hold.node][0]
     healthy = view.healthy_by_model.get(need.resource, {}).get(need.model, ())
     takes = replace(device_selector_of(pod), models=frozenset({need.model})).takes
     if not {device.uuid for device in healthy if takes(device)}.issuperset(hold.devices):
-        return HoldStatus(
-            problem="a device of it is not healthy any more, or not one that the pod is to have"
-        )
+        return "a device of it is not healthy any more, or not one that the pod is to have"
     # Bookings are above turns: the other hold is about to be dropped.
     mine = {pod.metadata.uid, *(snapshot.turns if need.booking else ())}
     if any(view.on_hold.get(uuid, pod.metadata.uid) not in mine for uuid in hold.devices):
-        return HoldStatus(problem="a device of it is kept for another pod")
-    return _holders(pod, hold, view, snapshot)
+        return "a device of it is kept for another pod"
+    return None
 
 
 def _node_problem(hold: Hold, snapshot: Snapshot) -> str | None:
@@ -97,10 +110,12 @@ def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldSt
     """The status by the pods that still hold the devices or take the room: a problem if one may not leave."""
     claims, kept = _claims_there(pod, view, snapshot)
     holders = {uuid: set(view.holders(uuid)) - claims for uuid in hold.devices}
-    free = frozenset(uuid for uuid, uids in holders.items() if not uids)
+    # A reservation pod goes by itself, once nobody shares its GPU.
+    free = frozenset(uuid for uuid, uids in holders.items() if not uids and uuid not in view.reserved)
     in_the_way = {uid for uids in holders.values() for uid in uids} - kept
     victims: dict[str, Pod] = {}
-    for uid in sorted(in_the_way | _crowding(pod, hold, in_the_way, snapshot)):
+    mates = {uid for uid in hold.victims if (v := snapshot.pods.get(uid)) and is_live(v) and gang_of(v)}
+    for uid in sorted(in_the_way | mates | _crowding(pod, hold, in_the_way | mates, snapshot)):
         holder = snapshot.pods.get(uid)
         if holder is not None and is_terminating(holder):
             if is_stuck(holder, snapshot.now):
@@ -136,12 +151,44 @@ def _claims_there(pod: Pod, view: NodeView, snapshot: Snapshot) -> tuple[frozens
     return mine, frozenset(without_pods) - mine
 
 
+def _sharers(pod: Pod, hold: Hold, booking: Booking | None, snapshot: Snapshot) -> HoldStatus:
+    """The status of a hold for shares: of those who have shares of its devices, those stay who leave room."""
+    view = snapshot.node_snapshots[hold.node][0]
+    request = replace(gpu_request_of(pod, booking), hold=hold)
+    theirs = {uid: snapshot.pods.get(uid) for uuid in hold.devices for uid in view.holders(uuid)}
+    after = view
+    for uid, holder in theirs.items():
+        if holder is not None and is_stuck(holder, snapshot.now):
+            if uid in hold.victims:
+                return HoldStatus(problem=f"the pod {holder.key} should have gone long ago, and has not")
+        elif uid in hold.victims or (holder is not None and is_terminating(holder)):
+            after = after.without(uid)
+    if rejection(request, after, "alive") is not None:
+        return HoldStatus(problem="room that is kept for it was given to another pod meanwhile")
+    in_the_way = theirs.keys() & set(hold.victims)
+    victims: list[Pod] = []
+    for uid in sorted(in_the_way | _crowding(pod, hold, in_the_way, snapshot)):
+        victim = snapshot.pods.get(uid)
+        if victim is None or is_terminating(victim):
+            continue
+        if reason := snapshot.policy.protection(victim, snapshot.holding(victim), snapshot):
+            return HoldStatus(problem=f"the pod {victim.key} may not be evicted any more: {reason}")
+        victims.append(victim)
+    named = (snapshot.pods.get(uid) for uid in hold.victims)
+    is_awaited = any(victim and _is_leaving(victim, snapshot) for victim in named)
+    return HoldStatus(
+        free=frozenset(hold.devices),
+        victims=tuple(victims),
+        complete=not victims and not is_awaited and rejection(request, view, "alive") is None,
+    )
+
+
 def _is_leaving(victim: Pod, snapshot: Snapshot) -> bool:
     """Whether the victim is terminating and does not hang: the room of a hanging one is not waited for."""
     return is_terminating(victim) and not is_stuck(victim, snapshot.now)
 
 
-def _crowding(pod: Pod, hold: Hold, in_the_way: set[str], snapshot: Snapshot) -> frozenset[str]:
+def _crowding(pod: Pod, hold: Hold, in_the_way: AbstractSet[str], snapshot: Snapshot) -> frozenset[str]:
     """Victims that hold none of the devices, but must leave to make room for the pod."""
     node = snapshot.nodes[hold.node]
     others = [

@@ -2,14 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
+from booking.eviction.holder import Holder
 from booking.eviction.holder_cache import HolderCache, ModelHolders
+from booking.eviction.share_floors import ShareFloor
 from booking.eviction.sharers import Freeable, freeable
+from booking.reclaimer.planning.running_gangs import RunningGangs
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection, select_victims
+from cluster.decide.ledger import NodeView
 from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.hold import Hold
+from cluster.objects.share_request import Slot
 
 NO_SHARES: Final = Freeable()
 ANY: Final = DeviceSelector()
@@ -33,6 +38,7 @@ class NodeCandidates:
         self._snapshot = snapshot
         self._inputs = inputs
         self._nodes = holder_cache.at(snapshot)
+        self._floors = holder_cache.floors
         self._on_hold = {node: set(devices) for node, devices in snapshot.on_hold.items()}
         self._reserved: dict[str, set[str]] = {}
         """Node -> devices that pods of this round need not have held for them: they are free."""
@@ -42,6 +48,7 @@ class NodeCandidates:
         self._costs = snapshot.policy.costs(snapshot, holder_cache.fates(snapshot), self._outgoing_pods)
         self._versions: dict[str, int] = dict.fromkeys(self._on_hold, 0)
         """Nodes that are not as the holder cache has them, and how often that has changed."""
+        self._gangs = RunningGangs(self._nodes, self._costs)
         for uid in self._outgoing_pods | inputs.excluded:
             self._change_node_of(uid)
 
@@ -105,7 +112,7 @@ class NodeCandidates:
                 outgoing_devices += devices
                 outgoing_pods.add(holder.uid)
             elif holder.evictable and devices and holder.uid not in self._inputs.excluded:
-                victims.append(self._costs.victim(holder, devices))
+                victims.append(self._gangs.whole(self._costs.victim(holder, devices)))
         shared = self._freeable(model_holders, away)
         return NodeCandidate(
             node=node,
@@ -122,6 +129,70 @@ class NodeCandidates:
         """The best that the node can do for a pod that needs so many of this model, by devices alone."""
         return select_victims(self.candidate(node, model, selector), need)
 
+    def mates(self, uids: Iterable[str]) -> list[str]:
+        """Uids of the other pods of these pods' gangs, that leave with them."""
+        return self._gangs.mates(frozenset(uids))
+
+    def evictable_on(self, node: str, model: str, devices: Iterable[str]) -> list[str]:
+        """Uids of the pods that hold any of these devices and may be evicted."""
+        wanted = frozenset(devices)
+        holders = self._model_holders(node, model, ANY).holders
+        return [one.uid for one in holders if one.evictable and not wanted.isdisjoint(one.devices)]
+
+    def on_node(self, node: str, uids: Iterable[str]) -> frozenset[str]:
+        """Those of these pods that are on the node."""
+        pods = self._snapshot.pods
+        return frozenset(uid for uid in uids if uid in pods and pods[uid].spec.node_name == node)
+
+    # --- for pods with shares ------------------------------------------------------------------------
+    def nodes_of(self, model: str) -> list[str]:
+        """Nodes with devices of a model that can be planned with."""
+        return [name for name, node_holders in self._nodes.items() if model in node_holders.by_model]
+
+    def view(self, node: str) -> NodeView | None:
+        """The devices of a node, and what pods have of them."""
+        found = self._nodes.get(node)
+        return found.view if found else None
+
+    def away(self, node: str, *, besides: str = "") -> frozenset[str]:
+        """Devices that are kept for pods, or that pods of this round count on; but not those of one pod."""
+        hold = self._snapshot.holds.get(besides)
+        mine = hold.devices if hold and hold.node == node else ()
+        return frozenset(self._away(node)).difference(mine)
+
+    def floors(self, node: str, model: str) -> tuple[ShareFloor, ...]:
+        """The GPUs of a model on a node that may be shared, and the pods that have any of them."""
+        node_holders = self._nodes.get(node)
+        return self._floors.of(node_holders.view, node_holders.by_model, model) if node_holders else ()
+
+    def least_share_losses(self, model: str, slot: Slot) -> dict[str, int]:
+        """Node -> lower bound of what a share of this size destroys there; only nodes where it may fit."""
+        found: dict[str, int] = {}
+        bounds = self._floors.bounds(model, slot)
+        for node, node_holders in self._nodes.items():
+            if model in node_holders.by_model:
+                least = bounds.of(node_holders.view, node_holders.by_model)
+                if least and node in self._versions:
+                    found[node] = 0
+                elif least:
+                    found[node] = min(
+                        part and part * self._costs.at_least((latest,)) // 1000 for part, latest in least
+                    )
+        return found
+
+    def fate(self, holder: Holder) -> Literal["leaves", "outgoing", "evictable", "stays"]:
+        """What becomes of a holder."""
+        if holder.leaves:
+            return "leaves"
+        if holder.uid in self._outgoing_pods:
+            return "outgoing"
+        may_go = holder.evictable and holder.uid not in self._inputs.excluded
+        return "evictable" if may_go else "stays"
+
+    def victim(self, holder: Holder, uuid: str) -> Victim:
+        """A holder that may be evicted, as a victim on one device."""
+        return self._costs.victim(holder, (uuid,))
+
     # --- assigning -----------------------------------------------------------------------------------
     def add_hold(self, hold: Hold) -> frozenset[str]:
         """Assign the devices and victims of a new plan; returns the nodes that are different now."""
@@ -135,6 +206,11 @@ class NodeCandidates:
     def reserve(self, node: str, devices: Iterable[str]) -> None:
         """A pod will have these without a plan, or waits for them."""
         self._reserved.setdefault(node, set()).update(devices)
+        self._change(node)
+
+    def give_back(self, node: str, devices: Iterable[str]) -> None:
+        """A pod for which these were reserved will not have them after all."""
+        self._reserved[node].difference_update(devices)
         self._change(node)
 
     # --- inside --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ CPU, places and neighbours that one pod counts on, by a plan or because it fits 
 available to the next.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
 from datetime import datetime
@@ -19,11 +19,13 @@ from booking.reclaimer.need import Need
 from booking.reclaimer.planning.free_placement import FreePlacement
 from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.reclaimer.planning.search import Search
+from booking.reclaimer.planning.share_search import ShareSearch
 from booking.reclaimer.planning.waiting_pod import WaitingPod, waiting_pod
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.decide.eviction.victim_selection import VictimSelection, price
 from cluster.decide.scheduler_filters import ClusterObjects, checker_for
+from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, first_created, is_live
 
@@ -43,6 +45,8 @@ class Plan:
     """What its victims lose, in GPU-microseconds."""
     lifts_gate: bool = False
     """Whether the pod's queue gate is removed by the same write."""
+    gang: str = ""
+    """The key of the gang whose holds are written one after the other; empty for a single pod."""
     at_once: bool = False
     """Whether none of its devices is free: then nothing has to be awaited before the victims' notices."""
 
@@ -122,6 +126,9 @@ def _with_enough_free(pods: Iterable[Pod], snapshot: Snapshot, candidates: NodeC
     with_free: dict[str, list[str]] = {}
     for pod in sorted(pods, key=first_in_time):
         hold, model = snapshot.holds[pod.metadata.uid], snapshot.needs[pod.metadata.uid].model
+        if hold.memory is not None:  # how much is free does not follow from a count
+            yield pod
+            continue
         if model not in with_free:
             with_free[model] = candidates.nodes_with_free(model)
         view = snapshot.node_snapshots.views.get(hold.node)
@@ -146,8 +153,10 @@ def _without_victims(
     found = _round_without(pod, snapshot, inputs, holder_cache).place_on_free(pod, snapshot.needs[uid])
     if found is None:
         return None
-    # It stays a turn, or a booked pod's.
-    return dataclass_replace(found, hold=replace(found.hold, need=snapshot.holds[uid].need))
+    # It stays a turn, or a booked pod's. A gang is in its turn as a whole; a pod on free devices needs none.
+    before = snapshot.holds[uid]
+    turn = before.turn if gang_of(pod) else 0
+    return dataclass_replace(found, hold=replace(found.hold, need=before.need, turn=turn))
 
 
 def _round_without(
@@ -205,6 +214,7 @@ class Round:
         self._candidates = candidates
         self._free_placement = FreePlacement(candidates)
         self._search = search
+        self._shares = ShareSearch(candidates)
         self._firm = self._cluster_objects = _with_holds(snapshot)
         """What a pod finds on the nodes: with all pods that have a plan; and also with those that fit on free
         devices."""
@@ -212,13 +222,15 @@ class Round:
     def serve(self, pod: Pod) -> Plan | None:
         """The plan for a pod, None if it needs none or none would help."""
         asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._cluster_objects))
+        if asks.request.share:
+            return self._serve_shares(asks)
         firm = asks.checker if self._firm is self._cluster_objects else checker_for(pod, self._firm)
         verdict, node, devices = self._free_placement.take(asks, firm)
         if node is not None:
             self._cluster_objects = self._cluster_objects.placing(pod, node)
             self._search.changed(node)
         if node in self._keeps_free_on:
-            return self._on_free(pod, node, devices)
+            return self._on_free(asks, node, devices)
         if verdict != "full":
             return None
         self.lacks_devices = True
@@ -230,17 +242,37 @@ class Round:
             return None
         return self._keep(asks, choice)
 
+    def _serve_shares(self, asks: WaitingPod) -> Plan | None:
+        """The plan for a pod with shares, None if it needs none or none would help."""
+        if found := self._shares.free(asks):
+            node, shared = found
+            self._shares.take(node, shared)
+            self._cluster_objects = self._cluster_objects.placing(asks.pod, node)
+            self._search.changed(node)
+            return self._on_free(asks, node, shared.uuids) if node in self._keeps_free_on else None
+        self.lacks_devices = True
+        choice = self._shares.best(asks)
+        if choice is None or choice.waits:
+            return None
+        return self._keep(asks, choice)
+
     def place_on_free(self, pod: Pod, need: Need) -> Plan | None:
         """Free devices kept for a pod that has been planned for before; None where there are too few."""
         asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._cluster_objects), need)
+        if asks.request.share:
+            free = self._shares.free(asks)
+            return self._on_free(asks, free[0], free[1].uuids) if free else None
         found = self._free_placement.place(asks, is_on_hold=True)
         if found is None:
             return None
-        return self._on_free(pod, *found)
+        return self._on_free(asks, *found)
 
-    def take(self, pod: Pod, need: Need, choice: VictimSelection) -> Plan:
-        """Devices of others for a pod whose turn it is. They are assigned."""
-        return self._keep(self.asks(pod, need), choice, in_turn=True)
+    def take(self, pod: Pod, need: Need, choice: VictimSelection, *, also: Iterable[str] = ()) -> Plan:
+        """Devices of others for a pod whose turn it is. They are assigned.
+
+        ``also``: uids of pods that leave for it, too; what they lose counts elsewhere.
+        """
+        return self._keep(self.asks(pod, need), choice, in_turn=True, also=also)
 
     def asks(self, pod: Pod, need: Need) -> WaitingPod:
         """The requirements of a pod, with what this round has assigned so far."""
@@ -252,18 +284,47 @@ class Round:
 
     def start(self, pod: Pod, need: Need) -> Plan | None:
         """Free devices for a pod whose turn it is; None where there are too few. They are assigned."""
-        found = self._free_placement.place(self.asks(pod, need), is_on_hold=True)
+        asks = self.asks(pod, need)
+        found = self._free_placement.place(asks, is_on_hold=True)
         if found is None:
             return None
         node, devices = found
         self._candidates.reserve(node, devices)
         self._cluster_objects = self._cluster_objects.placing(pod, node)
-        made = self._on_free(pod, node, devices)
+        made = self._on_free(asks, node, devices)
         return Plan(pod=pod, hold=replace(made.hold, need="share"), lost=0, lifts_gate=True)
 
-    def _on_free(self, pod: Pod, node: str, devices: tuple[str, ...]) -> Plan:
-        hold = Hold(node=node, devices=devices, at=self._snapshot.now, state=self._snapshot.state or None)
-        return Plan(pod=pod, hold=hold, lost=0)
+    def start_all(self, needs: Sequence[tuple[Pod, Need]], key: str) -> list[Plan] | None:
+        """Free devices for all pods of a gang; None where there are too few, and then nothing is assigned."""
+        before, made = self._cluster_objects, list[Plan]()
+        for pod, need in needs:
+            found = self.start(pod, need)
+            if found is None:
+                for one in made:
+                    self._candidates.give_back(one.hold.node, one.hold.devices)
+                self._cluster_objects = before
+                return None
+            made.append(dataclass_replace(found, gang=key, lifts_gate=False))
+        return made
+
+    def _on_free(self, asks: WaitingPod, node: str, devices: Iterable[str]) -> Plan:
+        theirs = tuple(sorted(devices) if asks.request.share else devices)
+        hold = Hold(
+            node=node,
+            devices=theirs,
+            memory=self._memory(asks, node, theirs),
+            at=self._snapshot.now,
+            state=self._snapshot.state or None,
+        )
+        return Plan(pod=asks.pod, hold=hold, lost=0)
+
+    def _memory(self, asks: WaitingPod, node: str, devices: Iterable[str]) -> int | None:
+        """MiB of each of the devices that are kept for a pod with shares, at most."""
+        view, share, theirs = self._candidates.view(node), asks.request.share, frozenset(devices)
+        if share is None or view is None:
+            return None
+        known = [device for device in view.devices if device.uuid in theirs]
+        return max(share.most_on(device, len(known)) for device in known)
 
     def _wait(self, asks: WaitingPod, choice: VictimSelection) -> None:
         """Reserve a choice whose victims are leaving anyway: until then no other pod counts on their devices.
@@ -274,21 +335,31 @@ class Round:
         self._candidates.reserve(choice.node, set(choice.devices) - set(free))
         self._search.changed(choice.node)
 
-    def _keep(self, asks: WaitingPod, choice: VictimSelection, *, in_turn: bool = False) -> Plan:
-        victims = tuple(victim.uid for victim in choice.victims)
+    def _keep(
+        self,
+        asks: WaitingPod,
+        choice: VictimSelection,
+        *,
+        in_turn: bool = False,
+        also: Iterable[str] = (),
+    ) -> Plan:
+        chosen = [*(victim.uid for victim in choice.victims), *also]
+        victims = tuple(dict.fromkeys((*chosen, *self._candidates.mates(chosen))))
         hold = Hold(
             node=choice.node,
             devices=choice.devices,
             victims=victims,
+            memory=self._memory(asks, choice.node, choice.devices),
             need="share" if in_turn else "booking",
             at=self._snapshot.now,
             state=self._snapshot.state or None,
         )
         free = self._candidates.candidate(choice.node, asks.model, asks.selector).free
-        at_once = not set(choice.devices) & set(free)
+        # Of a shared device something is free, and a bind may be on its way to it.
+        at_once = not set(choice.devices) & set(free) and not asks.request.share
         for node in self._candidates.add_hold(hold):
             self._search.changed(node)
-        gone = frozenset(victims)
+        gone = self._candidates.on_node(choice.node, victims)
         is_same = self._firm is self._cluster_objects
         self._cluster_objects = self._cluster_objects.placing(asks.pod, choice.node, without=gone)
         self._firm = (

@@ -115,7 +115,7 @@ class WaitingPod:
 def waiting_pod(pod: Pod, snapshot: Snapshot, checker: Checker, need: Need | None = None) -> WaitingPod:
     """The requirements of a pod that needs devices; ``need``: by default that of the snapshot."""
     need = need or snapshot.needs[pod.metadata.uid]
-    request = gpu_request_of(pod, need.booking)
+    request = snapshot.share_places.confined(gpu_request_of(pod, need.booking), need.booking)
     return WaitingPod(
         pod=pod,
         request=request,

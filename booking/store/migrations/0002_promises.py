@@ -243,7 +243,7 @@ BRING_BACK: Final = """
 
 def up(_migrator: Any, db: Any) -> None:
     """Add the new columns of bookings, with kept contents if there are any; create missing tables."""
-    kind = _kind(db)
+    kind = kind_of(db)
     for name, definition in COLUMNS:
         db.execute_sql(f"ALTER TABLE bookings ADD COLUMN {name} {definition}")
     if db.table_exists("bookings_of_schema_2"):
@@ -252,24 +252,26 @@ def up(_migrator: Any, db: Any) -> None:
     for statement in (*TABLES, *INDEXES):
         db.execute_sql(statement.format(**KINDS[kind]))
     for guard in GUARDS[kind]:
-        db.execute_sql(_written_out(guard, kind))
+        db.execute_sql(written_out(guard, kind))
     db.execute_sql("UPDATE meta SET version = 2")
 
 
 def down(_migrator: Any, db: Any) -> None:
     """Drop the columns of the bookings, and keep their contents in a table of their own."""
-    for statement in (*UNGUARDED[_kind(db)], *INDEXES_BEFORE, KEEP):
+    for statement in (*UNGUARDED[kind_of(db)], *INDEXES_BEFORE, KEEP):
         db.execute_sql(statement)
     for name, _ in COLUMNS:
         db.execute_sql(f"ALTER TABLE bookings DROP COLUMN {name}")
     db.execute_sql("UPDATE meta SET version = 1")
 
 
-def _kind(db: Any) -> str:
+def kind_of(db: Any) -> str:
+    """Which database it is, by its key in ``GUARDS``."""
     return "postgres" if db.for_update else "sqlite"
 
 
-def _written_out(guard: str, kind: str) -> str:
+def written_out(guard: str, kind: str) -> str:
+    """The statement of a guard, with its parts in place of their names."""
     for name, text in (*PARTS.items(), ("<later>", LATER[kind])):
         guard = guard.replace(name, text)
     return guard

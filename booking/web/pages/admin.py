@@ -349,12 +349,12 @@ def _row(record: Record, visit: Visit, at_risk: frozenset[str]) -> dict[str, Any
     return {
         "id": record.id,
         "user": record.user,
-        "title": gpus(record.count, record.model),
+        "title": gpus(record.count, record.model, record.memory),
         "state": record.state(visit.clock.now),
         "at_risk": record.id in at_risk,
         "start": visit.clock.moment(record.start),
         "end": visit.clock.moment(record.end),
-        "nodes": ", ".join(sorted({place.node for place in record.plan})),
+        "nodes": ", ".join(sorted({place.node for place in record.places})),
     }
 
 

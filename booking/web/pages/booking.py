@@ -123,7 +123,7 @@ class BookingPages:
         """``POST /``: 303 to the booking, or the page again with everything that is wrong."""
         visit = self._frame.visit()
         texts = texts_of(request.form)
-        form_request = form_request_of(texts, visit.clock)
+        form_request = form_request_of(texts, visit.clock, lambda model: self._offered(visit, model))
         if form_request.request is None:
             return self._page(visit, texts, unreadable(form_request.errors), HTTPStatus.UNPROCESSABLE_ENTITY)
         bookings, key = self._parts.bookings, key_of(texts.query().encode())
@@ -177,6 +177,13 @@ class BookingPages:
             for model in overview.capacity.models
         ]
 
+    def _offered(self, visit: Visit, model: str) -> int | None:
+        """MiB that a GPU of a model offers to shares; None while that is not known."""
+        if self._parts.unknown_capacity():
+            return None
+        now = visit.clock.now
+        return self._parts.bookings.overview(visit.who, now, now + _MOMENT).capacity.memories.get(model)
+
     def _models(self) -> Sequence[ModelNow]:
         try:
             return self._parts.live.models()
@@ -187,7 +194,7 @@ class BookingPages:
         return self._parts.bookings.overview(visit.who, range_.axis.start, range_.axis.end)
 
     def _answer(self, visit: Visit, texts: Texts) -> Answer:
-        form_request = form_request_of(texts, visit.clock)
+        form_request = form_request_of(texts, visit.clock, lambda model: self._offered(visit, model))
         if form_request.request is None:
             return unreadable(form_request.errors)
         problem = self._parts.unknown_capacity()
@@ -200,7 +207,11 @@ class BookingPages:
         if decision.is_accepted:
             user = form_request.user or visit.who.user
             warnings = self._parts.live.quota_warnings(
-                user, decision.namespace, decision.count, decision.model
+                user,
+                decision.namespace,
+                decision.count,
+                decision.model,
+                is_shared=decision.memory is not None,
             )
             return accepted(decision, visit.clock, warnings)
         return self._refusal(visit, form_request, form_request.request, decision)
@@ -241,6 +252,7 @@ class BookingPages:
             model=like.model,
             duration=durations.between(like.start, like.end, visit.clock.zone),
             count=like.count,
+            memory=like.memory,
             topology=like.topology,
             namespace=booking_request.namespace,
         )

@@ -1,7 +1,7 @@
 """The form *Book*: its texts, the request in them, and the messages next to its fields. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Final
@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from booking import durations
 from booking.durations import Duration
 from booking.records import BookingRequest
+from booking.share_sizes import ShareSizeError, mebibytes_of
 from booking.web.pages.site_clock import BadTimeError, SiteClock
 from cluster import names
 from cluster.objects.bookings import Topology
@@ -18,6 +19,7 @@ _WHOLE: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
 _LONGEST_TEXT: Final = 300
 """Characters of a field that are parsed; no field needs more."""
 _HOUR: Final = 3600
+_GIB: Final = 1024
 NO_COUNT: Final = "Say how many GPUs: a whole number from 1 to 999999."
 _UNITS: Final = frozenset({"days", "hours"})
 
@@ -28,6 +30,8 @@ class Texts:
 
     model: str = ""
     count: str = "1"
+    memory: str = ""
+    """The memory of each GPU; empty: all of it."""
     topology: str = "single-node"
     start: str = ""
     """The start; empty: now."""
@@ -68,14 +72,28 @@ class FormRequest:
     """Field -> messages about what is wrong with it."""
 
 
-def form_request_of(texts: Texts, clock: SiteClock) -> FormRequest:
-    """Parse the texts; all errors are reported at once."""
+def form_request_of(
+    texts: Texts, clock: SiteClock, offered: Callable[[str], int | None] = lambda _: None
+) -> FormRequest:
+    """Parse the texts; all errors are reported at once.
+
+    Args:
+        texts: the form's.
+        clock: the site's clock.
+        offered: model -> MiB that a GPU of it offers to shares; called for percentages only.
+    """
     errors: dict[str, list[str]] = {}
     count = whole(texts.count)
     if not count:
         errors["count"] = [NO_COUNT]
     if not texts.model:
         errors["model"] = ["Choose a model."]
+    memory = None
+    if texts.memory:
+        try:
+            memory = mebibytes_of(texts.memory, lambda: offered(texts.model))
+        except ShareSizeError as error:
+            errors["memory"] = [str(error)]
     start = _instant(texts.start, clock, errors, "start") if texts.start else None
     end, length = _until(texts, start or clock.now.replace(microsecond=0), clock, errors)
     if errors or end is None:
@@ -84,6 +102,7 @@ def form_request_of(texts: Texts, clock: SiteClock) -> FormRequest:
     request = BookingRequest(
         model=names.model_label(texts.model),
         count=count,
+        memory=memory,
         start=start,
         end=end,
         namespace=texts.namespace or None,
@@ -102,6 +121,7 @@ def filled(
     end: datetime,
     namespace: str | None,
     user: str = "",
+    memory: int | None = None,
 ) -> Texts:
     """The texts of a form for this proposal; a length of whole days or hours stays a length."""
     length = durations.between(start, end, clock.zone)
@@ -114,6 +134,7 @@ def filled(
     return Texts(
         model=model,
         count=str(count),
+        memory="" if memory is None else f"{memory}Mi" if memory % _GIB else f"{memory // _GIB}Gi",
         topology=topology if count > 1 else "single-node",
         start="" if start <= clock.now else clock.field(start),
         namespace=namespace or "",

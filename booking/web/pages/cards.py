@@ -105,7 +105,7 @@ def card_of(
     passed = (clock.now - record.start) / (record.end - record.start)
     return Card(
         id=record.id,
-        title=gpus(record.count, record.model),
+        title=gpus(record.count, record.model, record.memory),
         state=state,
         state_word=_WORDS[state],
         start=clock.moment(record.start),
@@ -141,7 +141,7 @@ def past_of(record: Record, clock: SiteClock) -> Past:
     return Past(
         id=record.id,
         state=record.state(clock.now),
-        title=gpus(record.count, record.model),
+        title=gpus(record.count, record.model, record.memory),
         start=clock.moment(record.start),
         end=clock.moment(record.end),
         note=note,
@@ -149,9 +149,9 @@ def past_of(record: Record, clock: SiteClock) -> Past:
 
 
 def _where(record: Record) -> str:
-    if not record.plan:
+    if not record.places:
         return "on one node" if record.topology == "single-node" else "on any nodes"
-    names_of = wording.listed(place.node for place in record.plan)
+    names_of = wording.listed(place.node for place in record.places)
     # The plan may change until pods run.
     return f"{names_of} (planned)" if record.topology == "single-node" else f"any nodes (planned: {names_of})"
 
@@ -205,7 +205,7 @@ def _acts(record: Record, state: State, clock: SiteClock, terms: EvictionSetting
 
 def _places(record: Record) -> list[int]:
     """The GPUs that one pod can have, for each node, most first."""
-    return sorted((place.count for place in record.plan), reverse=True) or [record.count]
+    return sorted((place.count for place in record.places), reverse=True) or [record.count]
 
 
 def _share(record: Record) -> str:
@@ -222,7 +222,13 @@ def _share(record: Record) -> str:
 
 def _snippet(record: Record, resource: str) -> str:
     """The manifest of a pod that uses the booking, with as many GPUs as one pod can have."""
+    amounts = f"{resource}: {_places(record)[0]}"
+    if record.memory is not None:
+        amounts += f"\n        {names.GPU_MEMORY}: {record.memory}"
     where = f" --namespace {record.namespace}" if record.namespace else ""
+    amounts = f"{resource}: {_places(record)[0]}"
+    if record.memory is not None:
+        amounts += f"\n        {names.GPU_MEMORY}: {record.memory}"
     return f"""kubectl create{where} -f - <<'END'
 apiVersion: v1
 kind: Pod
@@ -237,5 +243,5 @@ spec:
     image: {_IMAGE}
     resources:
       limits:
-        {resource}: {_places(record)[0]}
+        {amounts}
 END"""

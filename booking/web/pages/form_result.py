@@ -27,6 +27,9 @@ FIELD_OF: Final[Mapping[str, str]] = {
     "count-below-one": "count",
     "more-than-exist": "count",
     "more-than-one-node-has": "count",
+    "memory-below-one": "memory",
+    "not-shared": "memory",
+    "more-memory-than-a-gpu-has": "memory",
     "not-a-namespace": "namespace",
     "not-a-user": "user",
     "starts-in-the-past": "start",
@@ -96,6 +99,11 @@ class ProposedBooking(Protocol):
         ...
 
     @property
+    def memory(self) -> int | None:
+        """MiB of each of them; None: whole GPUs."""
+        ...
+
+    @property
     def topology(self) -> str:
         """``single-node`` or ``any``."""
         ...
@@ -116,9 +124,12 @@ def model_title(label: str) -> str:
     return label.removeprefix("NVIDIA-").replace("-", " ")
 
 
-def gpus(count: int, label: str) -> str:
-    """A number of GPUs of a model, as in a heading."""
-    return f"{count} \N{MULTIPLICATION SIGN} {model_title(label)}"
+def gpus(count: int, label: str, memory: int | None = None) -> str:
+    """A number of GPUs of a model, or shares of so many MiB, as in a heading."""
+    what = model_title(label)
+    if memory is not None:
+        what = f"{wording.mebibytes(memory)} of {what}"
+    return f"{count} \N{MULTIPLICATION SIGN} {what}"
 
 
 def blocked_gpus(block: Block) -> str:
@@ -137,7 +148,7 @@ def accepted(decision: Decision, clock: SiteClock, warnings: Iterable[str] = ())
     start = "now" if decision.start <= clock.now else clock.moment(decision.start)
     return Answer(
         "good",
-        f"Can be booked: {gpus(decision.count, decision.model)}{where}, from {start}"
+        f"Can be booked: {gpus(decision.count, decision.model, decision.memory)}{where}, from {start}"
         f" to {clock.moment(decision.end)} ({length}).",
         warnings=tuple(warnings),
     )
@@ -206,6 +217,7 @@ def fillers(
             clock,
             model=proposal.model,
             count=proposal.count,
+            memory=proposal.memory,
             topology=proposal.topology,
             start=proposal.start,
             end=proposal.end,
@@ -224,5 +236,6 @@ def fillers(
 
 def why_of(proposal: ProposedBooking, why: str, clock: SiteClock) -> str:
     """The proposal in words, and its difference."""
-    words = f"{gpus(proposal.count, proposal.model)}, {clock.length(proposal.start, proposal.end)}"
+    what = gpus(proposal.count, proposal.model, proposal.memory)
+    words = f"{what}, {clock.length(proposal.start, proposal.end)}"
     return f"{words} ({why})" if why else words

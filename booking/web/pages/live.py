@@ -13,6 +13,7 @@ from booking.web.pages.layout import PageLayout, Visit, is_fragment
 from booking.web.pages.now_filter import NowFilter
 from booking.web.pages.now_view import STANDINGS, NowOverview, now_overview
 from booking.web.pages.page_versions import PageVersions, Section
+from booking.web.pages.queue_chart import queue_chart
 
 LONGEST_QUEUE: Final = 50
 """Pods of a line that are shown."""
@@ -70,12 +71,19 @@ class LivePages:
     def queue(self) -> Response:
         """``GET /queue``."""
         visit = self._frame.visit()
+        charts = {one.model: queue_chart(one) for one in self._parts.live.shares_over_time(visit.who)}
         try:
             queue, trouble, status = self._parts.live.queue(visit.who), "", HTTPStatus.OK
         except ClusterError as error:
             queue, trouble, status = None, str(error), HTTPStatus.SERVICE_UNAVAILABLE
         return self._frame.page(
-            "queue.html", visit, status=status, queue=queue, trouble=trouble, longest=LONGEST_QUEUE
+            "queue.html",
+            visit,
+            status=status,
+            queue=queue,
+            charts=charts,
+            trouble=trouble,
+            longest=LONGEST_QUEUE,
         )
 
     def ask(self) -> Response:

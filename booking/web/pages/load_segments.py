@@ -18,9 +18,7 @@ _FREE: Final = attrgetter("free")
 
 def pieces_of(overview: Overview, model: str) -> list[Piece]:
     """Everything that uses devices of a model."""
-    found = [
-        Piece(_kind_of(each), each.count, each.start, each.end) for each in overview.booked.get(model, ())
-    ]
+    found = [Piece(_kind_of(each), each.count, each.start, each.end) for each in _booked(overview, model)]
     return [*found, *_blocked(overview, model, None)]
 
 
@@ -28,7 +26,7 @@ def pieces_on(overview: Overview, model: str, node: str) -> list[Piece]:
     """The bookings and maintenance of a model on one node; bookings are where the plan has them."""
     found = [
         Piece(_kind_of(each), place.count, each.start, each.end)
-        for each in overview.booked.get(model, ())
+        for each in _booked(overview, model)
         for place in each.plan
         if place.node == node
     ]
@@ -63,6 +61,12 @@ def summary(title: str, found: Sequence[Step], clock: SiteClock) -> str:
         f" least {least.free} from {clock.moment(max(least.start, clock.now))},"
         f" most {most.free} from {clock.moment(max(most.start, clock.now))}."
     )
+
+
+def _booked(overview: Overview, model: str) -> Iterator[Booked]:
+    """Bookings of whole devices, and the devices of those of shares."""
+    yield from (each for each in overview.booked.get(model, ()) if each.memory is None)
+    yield from overview.lanes.get(model, ())
 
 
 def _kind_of(booked: Booked) -> Kind:

@@ -162,7 +162,11 @@ class MinePages:
                 return _possible(decision, visit, end_effects.before(self._parts.terms))
             user = self._parts.bookings.show(visit.who, booking_id).user
             warnings = self._parts.live.quota_warnings(
-                user, decision.namespace, decision.count, decision.model
+                user,
+                decision.namespace,
+                decision.count,
+                decision.model,
+                is_shared=decision.memory is not None,
             )
             return replace(_possible(decision, visit, ""), warnings=tuple(warnings))
         return _impossible(decision, visit)
@@ -261,12 +265,16 @@ class MinePages:
             if booking_id:
                 record = self._parts.bookings.show(visit.who, booking_id)
                 verdict = "bad" if what == "stored" else "good"
-                text = message.format(gpus(record.count, record.model), record.id)
+                text = message.format(gpus(record.count, record.model, record.memory), record.id)
                 if what == "released":
                     text = f"{text} {end_effects.after(self._parts.terms)}"
                 if what in {"booked", "changed"}:
                     warnings = self._parts.live.quota_warnings(
-                        record.user, record.namespace, record.count, record.model
+                        record.user,
+                        record.namespace,
+                        record.count,
+                        record.model,
+                        is_shared=record.memory is not None,
                     )
                     text = " ".join((text, *warnings))
                 return Notice(verdict, text)

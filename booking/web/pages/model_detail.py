@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from booking.service.overview import Overview
+from booking import wording
+from booking.service.overview import Booked, Overview
 from booking.store_records import Block
 from booking.web.pages import load
 from booking.web.pages.calendar_range import CalendarRange, Head
@@ -23,7 +24,8 @@ class Booker:
     """A booking of the model, as a row of a table."""
 
     user: str
-    gpus: int
+    gpus: str
+    """How many GPUs, and of shares how much of each."""
     start: str
     end: str
     is_mine: bool
@@ -98,6 +100,15 @@ def _reason(block: Block, range_: CalendarRange) -> str:
     return f"{blocked_gpus(block)}, {span}: {block.reason}"
 
 
+def _gpus(booked: Booked, offered: int | None) -> str:
+    """How many GPUs, and of shares how much of each: ``2``, ``2 \N{MULTIPLICATION SIGN} 20 of 79.1 GiB``."""
+    if booked.memory is None:
+        return str(booked.count)
+    memory, whole = wording.mebibytes(booked.memory), wording.mebibytes(offered or 0)
+    of = f"{memory.removesuffix(' GiB')} of {whole}" if offered else memory
+    return f"{booked.count} \N{MULTIPLICATION SIGN} {of}"
+
+
 def bookers_of(overview: Overview, range_: CalendarRange, model: str) -> tuple[Booker, ...]:
     """Bookings of the shown weeks, by start; none if the user sees only their own, listed elsewhere."""
     axis = range_.axis
@@ -110,6 +121,12 @@ def bookers_of(overview: Overview, range_: CalendarRange, model: str) -> tuple[B
         return ()
     visible.sort(key=lambda row: row[:2])
     return tuple(
-        Booker(user, each.count, range_.clock.moment(each.start), range_.clock.moment(each.end), each.is_mine)
+        Booker(
+            user,
+            _gpus(each, overview.capacity.memories.get(model)),
+            range_.clock.moment(each.start),
+            range_.clock.moment(each.end),
+            each.is_mine,
+        )
         for _, user, each in visible
     )

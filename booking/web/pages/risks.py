@@ -82,7 +82,7 @@ def taken(start: str, end: str, count: str) -> Change | Answer:
 
 
 def _cause(record: Record, blocks: Iterable[Block], clock: SiteClock) -> str:
-    nodes = {place.node for place in record.plan}
+    nodes = {place.node for place in record.places}
     for block in blocks:
         if block.node in nodes and block.start < record.end and block.end > record.start:
             return (
@@ -111,7 +111,8 @@ def _offer(other: Alternative, clock: SiteClock, *, is_running: bool) -> Offer:
 def alternative_texts(others: Iterable[Alternative], clock: SiteClock) -> Iterator[str]:
     """Each alternative in a few words: what, from when until when, and the difference."""
     for each in others:
-        yield f"{gpus(each.count, each.model)}, {_span(each, clock)} ({WHY.get(each.why, each.why)})"
+        what = gpus(each.count, each.model, each.memory)
+        yield f"{what}, {_span(each, clock)} ({WHY.get(each.why, each.why)})"
 
 
 def _span(other: Alternative, clock: SiteClock) -> str:

@@ -68,7 +68,15 @@ class AdministrationViews:
             raise unavailable(f"Nobody can say now which bookings it would put at risk. {unknown}")
         affected = () if unknown else self._bookings.affected(block)
         at_risk = tuple(
-            AtRisk(id=one.id, user=one.user, model=one.model, count=one.count, start=one.start, end=one.end)
+            AtRisk(
+                id=one.id,
+                user=one.user,
+                model=one.model,
+                count=one.count,
+                memory=one.memory,
+                start=one.start,
+                end=one.end,
+            )
             for one in affected
         )
         if dry_run:

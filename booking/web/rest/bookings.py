@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from http import HTTPStatus
 
+from msgspec import UNSET
+
 from booking import end_effects
 from booking.errors import RefusedError
 from booking.evaluation.evaluate import Decision
@@ -99,7 +101,13 @@ class BookingViews:
         body = call.body.made()
         booking, key = call.path["id"], key_of(call)
         wanted = expected(call.headers)
-        change = Change(start=body.start, end=body.end, count=body.count, namespace=body.namespace)
+        change = Change(
+            start=body.start,
+            end=body.end,
+            count=body.count,
+            memory=body.memory,
+            namespace=body.namespace,
+        )
         if call.query.dry_run:
             self._guarantee.require_capacity()
             decision = self._parts.bookings.dry_run_change(
@@ -183,7 +191,10 @@ class BookingViews:
 
     def _warnings(self, booked: Record | Decision, user: str) -> tuple[str, ...]:
         live = self._parts.live
-        return tuple(live.quota_warnings(user, booked.namespace, booked.count, booked.model))
+        is_shared = booked.memory is not None
+        return tuple(
+            live.quota_warnings(user, booked.namespace, booked.count, booked.model, is_shared=is_shared)
+        )
 
     def _would_be(self, decision: Decision, user: str) -> WouldBe:
         """The answer to a dry run: the booking that would be stored."""
@@ -199,6 +210,7 @@ class BookingViews:
             start=decision.start,
             end=decision.end,
             nodes=decision.plan,
+            memory=UNSET if decision.memory is None else decision.memory,
             warnings=self._warnings(decision, user),
         )
 

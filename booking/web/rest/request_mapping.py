@@ -21,6 +21,10 @@ _ABOUT: Final[dict[str, tuple[str | None, frozenset[str]]]] = {
     "count-below-one": ("count", frozenset({"count"})),
     "more-than-exist": ("count", frozenset({"model", "count"})),
     "more-than-one-node-has": ("count", frozenset({"model", "count", "topology"})),
+    "memory-below-one": ("memory", frozenset({"memory"})),
+    "not-shared": ("memory", frozenset({"model", "memory"})),
+    "more-memory-than-a-gpu-has": ("memory", frozenset({"model", "memory"})),
+    "another-kind": ("memory", frozenset({"memory"})),
     "not-a-namespace": ("namespace", frozenset({"namespace"})),
     "starts-in-the-past": ("start", frozenset({"start"})),
     "ends-before-it-starts": ("end", frozenset({"start", LENGTH})),
@@ -30,7 +34,7 @@ _ABOUT: Final[dict[str, tuple[str | None, frozenset[str]]]] = {
     "cooldown": ("start", frozenset({"start"})),
     "shortest": ("end", frozenset({LENGTH})),
     "longest": ("end", frozenset({LENGTH})),
-    "capacity": (None, frozenset({"model", "count", "start", LENGTH})),
+    "capacity": (None, frozenset({"model", "count", "memory", "start", LENGTH})),
 }
 """Rule -> the field that it is about, and all fields that its verdict depends on (without an entry: on
 all)."""
@@ -93,6 +97,7 @@ def booking_request_of(body: Read[BookingBody], now: datetime, zone: tzinfo) -> 
     request = BookingRequest(
         model=values.get("model") or "",
         count=1 if values.get("count") is None else values["count"],
+        memory=values.get("memory"),
         start=span.start,
         end=span.end,
         namespace=values.get("namespace"),

@@ -14,6 +14,7 @@ from booking.web.fields import (
     Count,
     Instant,
     Length,
+    Memory,
     Model,
     Ordered,
     PageLength,
@@ -31,6 +32,7 @@ class BookingBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     model: Model
     count: Count | None = None
+    memory: Memory | None = None
     start: Instant | None = None
     end: Instant | None = None
     duration: Length | None = None
@@ -45,6 +47,7 @@ class ChangeBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     start: Instant | UnsetType = UNSET
     end: Instant | UnsetType = UNSET
     count: Count | UnsetType = UNSET
+    memory: Memory | UnsetType = UNSET
     namespace: Text | UnsetType | None = UNSET
     reason: Reason | None = None
 
@@ -61,6 +64,7 @@ class SlotBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: Model
     duration: Length
     count: Count | None = None
+    memory: Memory | None = None
     not_before: Instant | None = None
     deadline: Instant | None = None
     topology: Shape | None = None

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from booking.calendar import Step
 from booking.records import Place, Record, Slot, State
@@ -44,6 +45,8 @@ class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Version of the policy under which it was accepted."""
     nodes: tuple[Place, ...] = ()
     """Its place in the plan, until pods use it."""
+    memory: int | None = None
+    """MiB of each of its GPUs; left out where they are whole."""
     at_risk: bool = False
     """Whether it cannot be kept at present: devices have disappeared. It is not cancelled automatically."""
     alternatives: tuple[Offer, ...] = ()
@@ -83,6 +86,8 @@ class WouldBe(msgspec.Struct, frozen=True, kw_only=True):
     end: Instant
     nodes: tuple[Place, ...]
     """Where the plan would have it."""
+    memory: int | UnsetType = UNSET
+    """MiB of each of its GPUs; left out where they are whole."""
     warnings: tuple[str, ...] = ()
     """What may keep its pods from being created, such as a quota of the namespace."""
 
@@ -108,11 +113,13 @@ class Maintenance(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class BookedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class BookedAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A booking of which it may be known whose it is."""
 
     user: str
     count: int
+    memory: int | None = None
+    """MiB of each of its GPUs; left out where they are whole."""
     start: Instant
     end: Instant
 
@@ -128,6 +135,8 @@ class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
     time."""
     nodes: Mapping[str, int]
     """Node -> whole healthy GPUs of the model at present."""
+    memory: int | None
+    """MiB of each GPU that can be booked in shares; null where GPUs of this model are booked whole only."""
     blocks: tuple[Maintenance, ...]
     """Maintenance in the span."""
     bookings: tuple[BookedAnswer, ...]
@@ -166,13 +175,15 @@ class BlockPage(
     following: str | None = None
 
 
-class AtRisk(msgspec.Struct, frozen=True, kw_only=True):
+class AtRisk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A booking that cannot be kept as things are."""
 
     id: str
     user: str
     model: str
     count: int
+    memory: int | None = None
+    """MiB of each of its GPUs; left out where they are whole."""
     start: Instant
     end: Instant
 
@@ -357,7 +368,8 @@ def booking_answer(
         ended_by=record.ended_by,
         reason=record.reason,
         policy=record.policy or None,
-        nodes=record.plan,
+        nodes=record.places,
+        memory=record.memory,
         at_risk=at_risk,
         alternatives=alternatives,
         mirrored=mirrored,
@@ -375,6 +387,7 @@ def model_answer(found: ModelAvailability) -> ModelAnswer:
         capacity=found.capacity,
         steps=found.steps,
         nodes=found.nodes,
+        memory=found.memory,
         blocks=tuple(
             Maintenance(
                 node=block.node,
@@ -387,7 +400,7 @@ def model_answer(found: ModelAvailability) -> ModelAnswer:
             for block in found.blocks
         ),
         bookings=tuple(
-            BookedAnswer(user=each.user, count=each.count, start=each.start, end=each.end)
+            BookedAnswer(user=each.user, count=each.count, memory=each.memory, start=each.start, end=each.end)
             for each in found.bookings
             if each.user is not None
         ),

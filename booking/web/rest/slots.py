@@ -45,6 +45,7 @@ def slot_request_of(body: SlotBody) -> SlotRequest:
         model=body.model,
         duration=durations.read(body.duration),
         count=1 if body.count is None else body.count,
+        memory=body.memory,
         not_before=body.not_before,
         deadline=body.deadline,
         topology=body.topology,

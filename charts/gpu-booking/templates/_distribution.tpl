@@ -28,6 +28,19 @@ kubeadm
 {{- get .root.Values.nodeAgent .name | default (get (include "gpu-booking.preset" .root | fromYaml) .name) | default .usual -}}
 {{- end }}
 
+{{/*
+The RuntimeClass of node agents, and of pods with shares where reservation pods open GPUs for them: the agent finds out by
+its own container whether NVIDIA's runtime reads the variable, so both have the same.
+*/}}
+{{- define "gpu-booking.shareRuntime" -}}
+{{- $agent := include "gpu-booking.onNode" (dict "root" . "name" "runtimeClassName" "usual" "") -}}
+{{- $share := .Values.sharing.reservationPods.enabled | ternary .Values.sharing.reservationPods.runtimeClassName "" -}}
+{{- if and .Values.nodeAgent.runtimeClassName $share (ne .Values.nodeAgent.runtimeClassName $share) -}}
+{{- fail "nodeAgent.runtimeClassName and sharing.reservationPods.runtimeClassName differ: an agent can only find out about its own RuntimeClass whether pods with shares see their GPUs." -}}
+{{- end -}}
+{{- $share | default $agent -}}
+{{- end }}
+
 {{/* "cluster" where the cluster gives pods their ids of users and groups. */}}
 {{- define "gpu-booking.idsOfCluster" -}}
 {{- get (include "gpu-booking.preset" . | fromYaml) "ids" -}}

@@ -197,6 +197,22 @@ its node agent has not reported yet{{ if .root.Release.IsInstall }}: it starts n
   Pods without GPUs are not touched.
 {{- end }}
 
+{{/* How GPUs without a booking are divided. A bare `off` in a file of values is false. */}}
+{{- define "gpu-booking.notesShares" -}}
+{{- $default := eq (include "gpu-booking.maia" .) "true" | ternary "off" "order" -}}
+{{- $mode := dig "fair_shares" "mode" $default (.Values.server.policy | default dict) | toString -}}
+{{- if has $mode (list "off" "false") }}
+  Whoever waits longest (fair_shares.mode is off).
+{{- else }}
+  Whoever holds the fewest of the model (fair_shares.mode is {{ $mode }}).{{ if eq $mode "order" }} Running pods leave for bookings alone.{{ else }} Who holds more than a share gives back.{{ end }}
+{{- if .Release.IsUpgrade }}
+  Version 0.1.0 makes mode order the default. What changes: pods without a booking that wait get a scheduling gate until it is
+  their turn, and a cluster autoscaler adds no nodes for them. To serve them by age, as before:
+    --set server.policy.fair_shares.mode=off
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* What of this cluster keeps pods of ours from starting: one line each; nothing where Helm may not ask. */}}
 {{- define "gpu-booking.notesObstructions" -}}
 {{- $namespace := lookup "v1" "Namespace" "" .Release.Namespace | default dict -}}

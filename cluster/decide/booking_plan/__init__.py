@@ -4,6 +4,7 @@ Instants are whole seconds since 1970. Both the booking server and the extender 
 """
 
 from cluster.decide.booking_plan.item_list import Item
+from cluster.decide.booking_plan.lanes import Lane, Share, lane_pins, lanes_of, places, shares_of
 from cluster.decide.booking_plan.model_plan import STEPS, Block, ModelPlan, Placed, PlanAttempt
 from cluster.decide.booking_plan.pinned import (
     NO_NODE,
@@ -15,7 +16,7 @@ from cluster.decide.booking_plan.pinned import (
     pin,
     planned,
 )
-from cluster.decide.booking_plan.placement_check import PlacementCheck, placement_check
+from cluster.decide.booking_plan.placement_check import PlacementCheck, needs_places, placement_check
 from cluster.decide.booking_plan.timeline import Timeline
 
 __all__ = [
@@ -24,16 +25,23 @@ __all__ = [
     "STEPS",
     "Block",
     "Item",
+    "Lane",
     "ModelPlan",
     "Pinned",
     "Placed",
     "PlacementCheck",
     "PlanAttempt",
     "PlannedBooking",
+    "Share",
     "Timeline",
     "is_whole",
+    "lane_pins",
+    "lanes_of",
+    "needs_places",
     "off_plan_pods",
     "pin",
     "placement_check",
+    "places",
     "planned",
+    "shares_of",
 ]

@@ -10,13 +10,19 @@ from cluster.decide.booking_plan.timeline import Load
 
 NO_NODE: Final = ""
 """The node of an item that has no place."""
+LANE: Final = "lane/"
+"""The beginning of a lane's key; no booking's id has a slash."""
 OFF_PLAN: Final = 1_000_000
 """The first serial of items for pods that run on another node than their booking is planned on."""
 
 
+Places = tuple[tuple[str, tuple[int, ...]], ...]
+"""(node, numbers of devices) of a booking of shares."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedBooking:
-    """A booking, as far as its place is concerned."""
+    """A booking, or a lane of bookings of shares, as far as its place is concerned."""
 
     key: str
     start: int
@@ -26,6 +32,10 @@ class PlannedBooking:
     """All its devices are on one node."""
     plan: tuple[tuple[str, int], ...] = ()
     """(node, devices): its planned place."""
+    memory: int | None = None
+    """MiB of each of its devices; None if it has whole devices. Bookings of shares have lanes in the plan."""
+    devices: tuple[int, ...] = ()
+    """Number of each device in the plan of a booking of shares (``booking_plan.lanes``)."""
 
     def placed(self) -> list[Placed]:
         """Its items, with their nodes or ``NO_NODE``: one for a whole booking, else one for each device.
@@ -47,6 +57,11 @@ class PlannedBooking:
 def is_whole(count: int, topology: str) -> bool:
     """Whether a booking needs one node for all its devices; False for a single device, which always does."""
     return count > 1 and topology == "single-node"
+
+
+def is_one(placed: Sequence[Placed]) -> bool:
+    """Whether these are the items of a booking that needs one node for all its devices, or of a lane."""
+    return len(placed) == 1 and (placed[0][0].size > 1 or placed[0][0].key.startswith(LANE))
 
 
 def planned(places: Sequence[Placed]) -> tuple[tuple[str, int], ...]:
@@ -130,7 +145,7 @@ def pin(
     Returns:
         The items that may not be moved, with their nodes.
     """
-    if len(placed) == 1 and placed[0][0].size > 1:
+    if is_one(placed):
         return _pin_whole(attempt, placed[0], pods)
     return _pin_each(attempt, placed, pods, held)
 

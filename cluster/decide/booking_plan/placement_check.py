@@ -2,8 +2,9 @@
 
 Used by the extender, which binds pods, and by the reclaimer, which holds devices for them: both decide alike.
 Bookings are where the booking server's plan has them (``spec.places``), corrected by where pods run.
-If a model has no maintenance and no booking that needs one node for all its devices, nothing is searched and
-every node is allowed: single devices find a place wherever the sum fits.
+If a model has no maintenance, no booking that needs one node for all its devices, and none of shares, nothing
+is searched and every node is allowed: single devices find a place wherever the sum fits. Bookings of shares
+are in the plan as lanes: only together they have a device.
 """
 
 from collections import Counter
@@ -14,18 +15,20 @@ from itertools import islice
 from typing import Final
 
 from cluster.decide.booking_plan.item_list import Item
+from cluster.decide.booking_plan.lanes import Lane, lane_pins, lanes_of, shares_of
 from cluster.decide.booking_plan.model_plan import Block, ModelPlan, Placed, PlanAttempt
 from cluster.decide.booking_plan.pinned import (
     NO_NODE,
     OFF_PLAN,
     Pinned,
     PlannedBooking,
+    is_one,
     is_whole,
     off_plan_pods,
     pin,
 )
 from cluster.decide.booking_plan.timeline import BEGINNING, INDEFINITELY, Timeline
-from cluster.objects.bookings import Booking
+from cluster.objects.bookings import Booking, BookingSpec
 from cluster.objects.maintenance import MaintenanceBlock
 
 STEPS: Final = 200
@@ -57,10 +60,12 @@ class PlacementCheck:
 
     plan: ModelPlan
     placed: Mapping[str, list[Placed]]
-    """Booking -> its items and their nodes, ``NO_NODE`` for items without a place."""
+    """Booking or lane -> its items and their nodes, ``NO_NODE`` for items without a place."""
     pinned: Mapping[str, list[Placed]]
-    """Booking -> items that stay where its pods are."""
+    """Booking or lane -> items that stay where its pods are."""
     now: int
+    shares: Mapping[str, "BookedShares"] = field(default_factory=dict)
+    """Booking of shares -> them."""
     _answers: dict[tuple[str, str, int], bool] = field(default_factory=dict)
     _spares: dict[str, _Spare] = field(default_factory=dict)
     _found: dict[tuple[object, ...], bool] = field(default_factory=dict)
@@ -81,6 +86,9 @@ class PlacementCheck:
 
     def has(self, booking: str, node: str) -> int:
         """How many devices of the booking are planned there and not in use by its pods."""
+        if theirs := self.shares.get(booking):
+            planned = sum(self._node_of(lane) == node for lane in theirs.lanes)
+            return max(0, planned - theirs.pods.get(node, 0))
         return self._spare(booking).sizes.get(node, 0)
 
     def holds(self, *, with_begun: bool = False) -> bool:
@@ -134,18 +142,34 @@ class PlacementCheck:
         """The booking's items that no pod of it uses; the item of a whole booking is never used up."""
         if booking not in self._spares:
             placed = self.placed.get(booking, [])
-            if not _is_one(placed):
+            if not is_one(placed):
                 used = {item for item, _ in self.pinned.get(booking, ())}
                 placed = [(item, node) for item, node in placed if item not in used]
             self._spares[booking] = _Spare.of(placed)
         return self._spares[booking]
 
+    def _node_of(self, lane: str) -> str:
+        return self.placed[lane][0][1]
+
+    def _allows_shares(self, theirs: "BookedShares", node: str, missing: int) -> bool:
+        """Whether so many more devices of a booking can be there: its lanes, or others in addition."""
+        if missing <= 0 or node not in self.plan.node_plans:
+            return missing <= 0
+        away = (self.placed[lane][0] for lane in dict.fromkeys(theirs.lanes) if not self.pinned.get(lane))
+        lanes = list(islice((each for each in away if each[1] != node), missing))
+        if sum(item.size for item, _ in lanes) >= missing and self._moves(lanes, node):
+            return True
+        start, end = max(theirs.booking.start, self.now), theirs.booking.end
+        return self._moves([(Item(start, theirs.booking.key, OFF_PLAN, end, missing), NO_NODE)], node)
+
     def _allows(self, booking: str, node: str, need: int) -> bool:
+        if theirs := self.shares.get(booking):
+            return self._allows_shares(theirs, node, need - self.has(booking, node))
         spare = self._spare(booking).placed
         if not spare or node not in self.plan.node_plans:
             # The booking is unknown here, or has more pods than devices: there is no plan to keep to.
             return booking not in self.placed and node in self.plan.node_plans
-        if _is_one(spare):
+        if is_one(spare):
             return self._allows_whole(spare[0], node, need)
         missing = need - self.has(booking, node)
         elsewhere = islice((each for each in spare if each[1] != node), max(0, missing))
@@ -189,6 +213,17 @@ class PlacementCheck:
         return attempt
 
 
+@dataclass(frozen=True, slots=True)
+class BookedShares:
+    """A booking of shares, and where it is in the plan."""
+
+    booking: PlannedBooking
+    lanes: tuple[str, ...]
+    """The lane of each of its shares."""
+    pods: Mapping[str, int]
+    """Node -> devices that its pods have there."""
+
+
 def placement_check(
     model: str,
     bookings: Iterable[Booking],
@@ -212,9 +247,13 @@ def placement_check(
     """
     live = [b for b in bookings if b.spec.model == model and b.spec.end > now]
     loads = tuple(_loads(model, devices, blocks, now))
-    if not live or not (is_all or loads or any(is_whole(b.spec.count, b.spec.topology) for b in live)):
+    if not live or not (is_all or loads or any(needs_places(b.spec) for b in live)):
         return None
-    planned_bookings = [planned_booking(booking) for booking in live]
+    booked = [planned_booking(booking) for booking in live]
+    lanes = lanes_of(share for one in booked if one.memory is not None for share in shares_of(one))
+    shares = _booked_shares(booked, lanes, pins)
+    planned_bookings = [one for one in booked if one.memory is None] + [lane.planned for lane in lanes]
+    pins = {**{key: nodes for key, nodes in pins.items() if key not in shares}, **lane_pins(lanes, pins)}
     plan = ModelPlan(devices, (each for planned in planned_bookings for each in planned.placed()), loads)
     instant = int(now.timestamp())
     attempt = PlanAttempt(plan, fixed_until=instant)
@@ -236,12 +275,26 @@ def placement_check(
                 (dict(items) | {i: n for i, n in pinned[planned.key] if i.serial < OFF_PLAN}).items()
             )
         placed[planned.key] = items
-    return PlacementCheck(attempt.plan(), placed, pinned, instant)
+    return PlacementCheck(attempt.plan(), placed, pinned, instant, shares)
 
 
-def _is_one(placed: Sequence[Placed]) -> bool:
-    """Whether these are the items of a booking that needs one node for all its devices."""
-    return len(placed) == 1 and placed[0][0].size > 1
+def needs_places(spec: BookingSpec) -> bool:
+    """Whether places matter for a booking: it needs one node for several devices, or is of shares."""
+    return spec.memory is not None or is_whole(spec.count, spec.topology)
+
+
+def _booked_shares(
+    booked: Iterable[PlannedBooking], lanes: Iterable[Lane], pins: Pins
+) -> dict[str, BookedShares]:
+    lane_keys: dict[str, list[str]] = {}
+    for lane in lanes:
+        for share in lane.shares:
+            lane_keys.setdefault(share.booking, []).append(lane.item.key)
+    return {
+        one.key: BookedShares(one, tuple(lane_keys[one.key]), pins.get(one.key, {}))
+        for one in booked
+        if one.key in lane_keys
+    }
 
 
 def planned_booking(booking: Booking) -> PlannedBooking:
@@ -254,6 +307,8 @@ def planned_booking(booking: Booking) -> PlannedBooking:
         count=spec.count,
         is_whole=is_whole(spec.count, spec.topology),
         plan=tuple((place.node, place.count) for place in spec.places),
+        memory=spec.memory,
+        devices=tuple(number for place in spec.places for number in place.lanes),
     )
 
 

@@ -78,10 +78,12 @@ def node_supply(view: NodeView, instant: SupplySnapshot) -> NodeSupply:
     }
     counts = Counter(models.values())
     unknown = {model: view.unknown.get(resource_of(device), 0) for model, device in known}
-    pins: Counter[str] = Counter()
+    pinned: dict[str, set[str]] = {}
     for holding in view.holdings:
         if booking := instant.cover.get(holding.uid):
-            pins[booking.name] += len(holding.devices)
+            # Several pods of a booking may have shares of one device.
+            pinned.setdefault(booking.name, set()).update(holding.devices)
+    pins = {booking: len(uuids) for booking, uuids in pinned.items()}
     devices = {model: max(0, counts[model] - unknown[model]) for model, _ in known}
     return NodeSupply(models, devices, pins, {model: resource_of(device) for model, device in known})
 

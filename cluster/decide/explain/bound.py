@@ -13,6 +13,7 @@ from cluster.objects.assignment import AssignmentError, assignment_of, devices_o
 from cluster.objects.bookings import Booking
 from cluster.objects.device_selector import device_selector_of
 from cluster.objects.evict_orders import order_of
+from cluster.objects.given_devices import given_devices
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod, is_terminating
 
@@ -30,7 +31,9 @@ def where(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None) -> I
     if holding.devices:
         yield from _holds(holding, {device.uuid: device for device in view.devices})
         if view.is_numbered:
-            yield "Another device plugin gives out its GPUs: GPU Booking counts, and the kubelet has chosen."
+            chosen = snapshot.given.get(pod.metadata.uid) or given_devices(pod)
+            what = f"has chosen {listed(sorted(chosen))}" if chosen else "has chosen"
+            yield f"Another device plugin gives out its GPUs: GPU Booking counts, and the kubelet {what}."
         else:
             yield from _choice(pod, frozenset(holding.devices), booking)
     else:

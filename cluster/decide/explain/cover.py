@@ -1,17 +1,15 @@
 """Messages about a pod's user, and the booking that covers it or the reason why none does."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from cluster import names
 from cluster.decide.coverage import Coverage, coverage
-from cluster.decide.entitlement import Candidate, candidate
+from cluster.decide.entitlement import Candidate, candidate_on
 from cluster.decide.explain.snapshot import ExplanationSnapshot, at, counted, listed
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
-from cluster.objects.quantity import QuantityError
-from cluster.objects.share_request import share_request_of
 
 _PAST_ADMISSION: Final = "it was created without passing admission"
 _NAMED: Final = 3
@@ -50,11 +48,8 @@ def covered(pod: Pod, snapshot: ExplanationSnapshot) -> Covered:
 
 def _asks(pod: Pod, snapshot: ExplanationSnapshot) -> Candidate | None:
     """The pod as a candidate with the devices that it holds: a booking covers those, not its request."""
-    found, holding = candidate(pod, held=None, models={}), snapshot.holding(pod)
-    if found is None or holding is None:
-        return found
-    models = snapshot.node_snapshots[holding.node][0].models
-    return replace(found, has=frozenset(models.get(uuid, "") for uuid in holding.devices))
+    holding = snapshot.holding(pod)
+    return candidate_on(pod, snapshot.node_snapshots[holding.node][0] if holding else None)
 
 
 def whose(pod: Pod) -> str:
@@ -72,8 +67,7 @@ def messages(pod: Pod, known: Covered) -> Iterator[str]:
     if known.user is None:
         yield "So no booking can cover it."
     elif found.asks is None and found.kind == "unbookable":
-        what = "a share" if _asks_for_shares(pod) else "several"
-        yield f"Bookings cover whole devices of one kind, and it asks for {what}."
+        yield "Bookings cover devices of one kind, and it asks for several."
     elif found.booking is None or found.asks is None:
         yield f"No booking of {known.user}'s is running."
         if known.over:
@@ -83,18 +77,25 @@ def messages(pod: Pod, known: Covered) -> Iterator[str]:
 
 
 def _of_booking(pod: Pod, found: Coverage, booking: Booking, asks: Candidate) -> str:
-    spec = booking.spec
+    spec, what = booking.spec, _wanted(asks)
     ends = {
         "covered": f"covers it until {at(spec.end)}",
         "later": f"does not cover it yet: it begins at {at(spec.start)}",
         "namespace": f"does not cover it: it is for pods of the namespace {spec.namespace} alone",
         "resource": f"does not cover it: it asks for {asks.resource}, and that model is {spec.resource}",
         "model": f"does not cover it: {_models(asks, spec.model)}",
-        "count": f"does not cover it: it asks for {counted(asks.gpus, 'GPU')}",
+        "share": f"does not cover it: it is for shares of {spec.memory} MiB, and the pod asks for {what}",
+        "count": f"does not cover it: it asks for {what}",
         "used-up": f"does not cover it: {_use(pod, found, asks)}",
         "place": f"does not cover it where it runs: others are guaranteed GPUs of {pod.spec.node_name}",
     }
-    return f"The booking {booking.name} of {spec.count} x {spec.model} {ends[found.kind]}."
+    each = f" with {spec.memory} MiB each" if spec.memory else ""
+    return f"The booking {booking.name} of {spec.count} x {spec.model}{each} {ends[found.kind]}."
+
+
+def _wanted(asks: Candidate) -> str:
+    share = asks.wants.shares.share if asks.wants.shares else None
+    return share.text if share else counted(asks.gpus, "GPU")
 
 
 def _models(asks: Candidate, booked: str) -> str:
@@ -109,11 +110,14 @@ def _use(pod: Pod, found: Coverage, asks: Candidate) -> str:
     named = [_name(other, pod) for other in found.users]
     more = len(named) - _NAMED
     by = listed([*named[:_NAMED], *([f"{more} more"] if more > 0 else [])])
+    if found.left is None:
+        besides = f" besides what {by} {'use' if len(named) > 1 else 'uses'}" if by else ""
+        return f"it asks for {_wanted(asks)}, and there is too little of it left{besides}"
     if found.left <= 0:
         return f"all of it is used by {by}"
     users = f" besides those of {by}" if by else ""
     left = f"{found.left} of it {'is' if found.left == 1 else 'are'} left{users}"
-    return f"it asks for {counted(asks.gpus, 'GPU')}, and {left}"
+    return f"it asks for {_wanted(asks)}, and {left}"
 
 
 def _name(other: Pod, pod: Pod) -> str:
@@ -139,12 +143,13 @@ def changes(known: Covered) -> Iterator[str]:
 
 
 def _ways(found: Coverage, booking: Booking, asks: Candidate) -> Iterator[str]:
-    spec, count = booking.spec, counted(asks.gpus, "GPU")
+    spec, count = booking.spec, _wanted(asks)
     ways = {
         "later": f"From {at(spec.start)} on the booking {booking.name} covers it.",
         "namespace": f"In the namespace {spec.namespace} the booking would cover it; or change the booking.",
         "resource": f"Asking for {spec.resource} in place of {asks.resource} would let the booking cover it.",
         "model": f"A booking of what it has or accepts would cover it. This one is for {spec.model}.",
+        "share": f"A booking of {count}, or of whole GPUs, would cover it.",
         "count": f"A booking of at least {count} would cover it.",
         "used-up": f"When pods that use the booking end and leave {count} of it, it covers this one.",
         "place": (
@@ -153,10 +158,3 @@ def _ways(found: Coverage, booking: Booking, asks: Candidate) -> Iterator[str]:
         ),
     }
     yield ways[found.kind]
-
-
-def _asks_for_shares(pod: Pod) -> bool:
-    try:
-        return share_request_of(pod) is not None
-    except QuantityError:
-        return False

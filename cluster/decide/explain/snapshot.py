@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from cluster import names
 from cluster.decide.booking_plan import PlacementCheck
 from cluster.decide.booking_plan.permanent_pods import PermanentPods
+from cluster.decide.booking_use import example_of
 from cluster.decide.entitlement import UserCoverage
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.ledger.liveness import AgentState
+from cluster.decide.share_places import SharePlaces
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.namespaces import Namespace
@@ -53,8 +55,21 @@ class ExplanationSnapshot:
     """Which nodes can take a pod that is never evicted; None: all can."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    given: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
+    """Pod uid -> the GPUs that it really has, where the kubelet chooses and an agent tells it."""
     home: str = names.NAMESPACE
     """The product's own namespace."""
+
+    def share_places(self) -> SharePlaces:
+        """Which GPUs the shares of booked pods may be on."""
+        return SharePlaces(
+            views={name: view for name, (view, _) in self.node_snapshots.items()},
+            cover=self.cover,
+            holds=self.holds,
+            pods=self.pods,
+            namespaces=self.namespaces,
+            home=self.home,
+        ).of_pods_alone()
 
     def user_coverage(self, user: str) -> UserCoverage:
         """A user's bookings and pods, and which booking covers which pod."""
@@ -64,6 +79,7 @@ class ExplanationSnapshot:
             pods=pods,
             covered={uid: self.cover[uid] for uid in pods if uid in self.cover},
             barred=self.barred,
+            example=example_of(view for view, _ in self.node_snapshots.values()),
         )
 
     def holding(self, pod: Pod) -> PodHoldings | None:

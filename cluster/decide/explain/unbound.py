@@ -82,7 +82,7 @@ def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_
             (gated,), (f"It is offered once the owner of {gate} removes that gate.",), is_settled=True
         )
     try:
-        request = gpu_request_of(pod, booking)
+        request = snapshot.share_places().confined(gpu_request_of(pod, booking), booking)
     except QuantityError:
         return Waits(("What it asks for cannot be read.",), is_settled=True)
     if request.hold:
@@ -107,7 +107,8 @@ def _of_hold(pod: Pod, request: GpuRequest, hold: Hold, snapshot: ExplanationSna
         yield f"There is no node {hold.node} now."
         return
     free = sum(map(node_snapshot[0].is_unheld, hold.devices))
-    yield f"Of {len(hold.devices)} kept for it {'1 is' if free == 1 else f'{free} are'} free already."
+    if hold.memory is None:
+        yield f"Of {len(hold.devices)} kept for it {'1 is' if free == 1 else f'{free} are'} free already."
     if remaining := sum(uid in snapshot.pods for uid in hold.victims):
         yield f"{counted(remaining, 'pod')} {'has' if remaining == 1 else 'have'} still to leave."
     why = rejection(request, *node_snapshot)

@@ -75,6 +75,17 @@ class Case:
             return Verdict(1)
         return Verdict(2) if self._has_waited_for(tenant, self.excess) else self._lagging(tenant, self.excess)
 
+    def turn_due_in(self) -> int | None:
+        """Microseconds until the tenant has waited long enough for a turn of it, if no amount changes.
+
+        None where it needs no turn, or time alone does nothing.
+        """
+        first, excess = self.may_ask(), self.excess
+        if not excess or first.reason == "not-starved":
+            return None
+        lag = self._lagging(self.unit.tenant, excess).due_in
+        return None if lag is None else max(lag, first.due_in or 0)
+
     def judge(self, losses: Mapping[Tenant, Amount], lost: int) -> Verdict:
         """Whether these tenants may lose so many GPUs to the unit.
 

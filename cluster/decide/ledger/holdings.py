@@ -13,6 +13,7 @@ from cluster.objects.demand import demand
 from cluster.objects.inventory import Device, possible_resources, resource_of
 from cluster.objects.pods import Pod, container_needs, is_terminal
 from cluster.objects.quantity import QuantityError
+from cluster.objects.reservation_pods import Reservation, reservation_of
 from cluster.objects.share_request import DEFAULT_MODE, ShareRequest, Slot, share_request_of, slots_of
 
 
@@ -32,6 +33,8 @@ class PodHoldings:
     """The shares that it asks for; None if it asks for whole devices only."""
     slots: Mapping[str, tuple[Slot, ...]] = field(default_factory=dict)
     """UUID -> its slots there: how large they are depends on the device, too (``sized``)."""
+    reservation: Reservation | None = None
+    """What it reserves, if it is a reservation pod: it has no part of the GPU that others could miss."""
     known_as: str = ""
     """The uid by which the kubelet and the node's agent know it: a static pod's differs from its mirror's."""
     claimed: tuple[ClaimedDevice, ...] = ()
@@ -79,7 +82,8 @@ def assigned_devices(pod: Pod) -> PodHoldings | None:
         return None
     uid, share = pod.metadata.uid, requested_shares(pod)
     if assignment := readable_assignment_of(pod):
-        return replace(holding_with(uid, node, assignment, share), requested=requested)
+        found = replace(holding_with(uid, node, assignment, share), requested=requested)
+        return as_reservation(found, pod)
     known_as = pod.metadata.annotation(names.STATIC_POD) or uid
     return PodHoldings(
         uid=uid,
@@ -205,16 +209,28 @@ def shared(uuid: str, slots: tuple[Slot, ...], share: ShareRequest, device: Devi
 
 
 def sized(holding: PodHoldings, devices: Mapping[str, Device]) -> PodHoldings:
-    """The holding with its shares in MiB of the node's devices; a numbered device is given as it is."""
+    """The holding with its shares in MiB of the node's devices; a numbered one without amount is a turn."""
     if holding.share is None or not holding.slots:
         return holding
     share = holding.share
     parts: dict[str, Holding] = {}
     for uuid, slots in holding.slots.items():
         device = devices.get(uuid)
-        is_whole = device is not None and device.numbered
+        is_whole = device is not None and device.numbered and not share.has_amount
         parts[uuid] = Holding(uuid) if is_whole else shared(uuid, slots, share, device)
     return replace(holding, devices={**holding.devices, **parts})
+
+
+def as_reservation(holding: PodHoldings, pod: Pod) -> PodHoldings:
+    """The holding of a pod; if that is a reservation pod, with a share of nothing in place of its GPU.
+
+    So nobody can have the GPU whole, and others may have shares of all of it.
+    """
+    reservation = reservation_of(pod)
+    if reservation is None:
+        return holding
+    parts = {uuid: Holding(uuid, mode=DEFAULT_MODE, slots=0) for uuid in holding.devices}
+    return replace(holding, devices=parts, reservation=reservation)
 
 
 def requested_shares(pod: Pod) -> ShareRequest | None:

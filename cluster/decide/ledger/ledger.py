@@ -19,6 +19,7 @@ from cluster.decide.ledger.holdings import (
     PodHoldings,
     Source,
     as_reported,
+    as_reservation,
     holding_with,
     holdings,
     on_known_devices,
@@ -58,7 +59,8 @@ class AssumedBind:
         share = requested_shares(self.pod)
         if share and self.mode:
             share = msgspec.structs.replace(share, mode=self.mode)
-        return holding_with(self.pod.metadata.uid, self.node, self.assignment, share)
+        found = holding_with(self.pod.metadata.uid, self.node, self.assignment, share)
+        return as_reservation(found, self.pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ class Ledger:
         self._conflicts: dict[str, tuple[str, ...]] = {}
         """Node -> devices of which more is held than there is, in the node's last view."""
         self._conflicts_seen: dict[str, int] = {}
+        self._sharing = 0
+        """Number of pods that have shares of devices."""
         self._changes = Changes()
 
     # --- objects -------------------------------------------------------------------------------------
@@ -228,6 +232,11 @@ class Ledger:
         """Whether a pod has been seen in an event or a list."""
         return uid in self._pods
 
+    @property
+    def has_shares(self) -> bool:
+        """Whether any pod has shares of devices."""
+        return self._sharing > 0
+
     def holding(self, uid: str) -> PodHoldings | None:
         """What a pod holds, as is written on it or by an assumed bind; None for one that holds nothing."""
         return self._holdings.get(uid)
@@ -320,6 +329,7 @@ class Ledger:
         before = self._holdings.get(uid)
         if before == holding:
             return
+        self._sharing += bool(holding and holding.share) - bool(before and before.share)
         if before:
             self._on_node[before.node].discard(uid)
             if not self._on_node[before.node]:

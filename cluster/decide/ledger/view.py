@@ -1,8 +1,11 @@
 """One node as decisions see it: immutable, rebuilt only when something on the node changes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+import msgspec
 
 from cluster import names
 from cluster.decide.ledger.amounts import NO_USE, WHOLE, DeviceUse, Holding, Room, Uses
@@ -11,7 +14,7 @@ from cluster.decide.ledger.holds import OnHold
 from cluster.decide.ledger.node_shape import NodeShape, shape_of
 from cluster.decide.ledger.nominated import Nominated
 from cluster.decide.ledger.offers import Offer
-from cluster.objects.inventory import Device, resource_of
+from cluster.objects.inventory import Device, Sharing, resource_of
 
 ByModel = dict[str, tuple[Device, ...]]
 """Model -> devices, in the order of their index."""
@@ -29,6 +32,10 @@ class NodeView:
     """Why the agent's annotations cannot be used; the node then gives no devices. None if they can."""
     holdings: tuple[PodHoldings, ...] = ()
     """What pods hold here, sorted by uid. May name devices that the inventory does not have."""
+    reservations: tuple[PodHoldings, ...] = ()
+    """The same of reservation pods, which nobody has to wait for: they go with the last sharer."""
+    closed: Mapping[str, Sharing] = field(default_factory=dict)
+    """Numbered GPUs of which no share is given now -> what they would offer if a reservation pod had them."""
     held: Uses = field(default_factory=dict)
     """UUID -> what all pods together have of it; a device that nobody has is missing."""
     unknown: dict[str, int] = field(default_factory=dict)
@@ -66,6 +73,54 @@ class NodeView:
     def is_numbered(self) -> bool:
         """Whether its kubelet chooses the GPUs: another plugin gives them out, and ours are a count."""
         return any(device.numbered for device in self.devices)
+
+    @cached_property
+    def reserved(self) -> frozenset[str]:
+        """Numbered GPUs that a reservation pod has."""
+        return frozenset(uuid for each in self.reservations for uuid in each.devices)
+
+    @cached_property
+    def opened(self) -> dict[str, str]:
+        """Numbered GPU that is open for shares -> the UUID of the GPU behind it."""
+        return _opened(self.reservations)
+
+    @property
+    def opens(self) -> bool:
+        """Whether its numbered GPUs can be opened for shares, or are open."""
+        return bool(self.closed or self.opened)
+
+    @cached_property
+    def openable(self) -> Offer:
+        """What free numbered GPUs would offer to shares if reservation pods opened them."""
+        return self._as_opened(self.free_by_model)
+
+    @cached_property
+    def emptied(self) -> Offer:
+        """What all its healthy numbered GPUs would offer if they were open, and nobody had any of them."""
+        if not self.closed:
+            return self.healthy_offer
+        closed, opened = self._as_opened(self.healthy_by_model).rooms, self.healthy_offer.rooms
+        return Offer({model: (*opened.get(model, ()), *found) for model, found in closed.items()})
+
+    def _as_opened(self, groups: Mapping[str, ByModel]) -> Offer:
+        found: dict[str, list[tuple[Device, Room]]] = {}
+        for model, devices in groups.get(names.GPU_RESOURCE, {}).items() if self.closed else ():
+            for device in devices:
+                if offer := self.closed.get(device.uuid):
+                    opened = msgspec.structs.replace(device, share=offer)
+                    found.setdefault(model, []).append((opened, NO_USE.room_on(opened)))
+        return Offer({model: tuple(rooms) for model, rooms in found.items()})
+
+    @cached_property
+    def orphaned(self) -> ByModel:
+        """Model -> healthy numbered GPUs of which pods have shares though no reservation pod has them."""
+        groups = self.healthy_by_model.get(names.GPU_RESOURCE, {}) if self.is_numbered else {}
+        return {
+            model: tuple(
+                d for d in found if d.uuid not in self.reserved and self.held.get(d.uuid, NO_USE).shares
+            )
+            for model, found in groups.items()
+        }
 
     @cached_property
     def open_by_model(self) -> dict[str, tuple[tuple[Device, Room], ...]]:
@@ -169,10 +224,14 @@ class NodeView:
 
     def without(self, uid: str) -> "NodeView":
         """The node as it would be if this pod held nothing there."""
-        holdings = tuple(each for each in self.holdings if each.uid != uid)
-        if holdings == self.holdings:
+        return self.without_pods({uid})
+
+    def without_pods(self, uids: AbstractSet[str]) -> "NodeView":
+        """The node as it would be if none of these pods held anything there."""
+        holdings = tuple(each for each in self.holdings if each.uid not in uids)
+        if len(holdings) == len(self.holdings):
             return self
-        held, unknown = _summed(holdings)
+        held, unknown = _summed((*holdings, *self.reservations))
         return replace(self, holdings=holdings, held=held, unknown=unknown)
 
     def holding(self, parts: Iterable[Holding]) -> "NodeView":
@@ -203,24 +262,43 @@ def view_of(
         name: the node's name.
         devices: its inventory; None if there is none.
         fault: why its annotations cannot be used.
-        holdings: what pods hold on it, sorted by uid.
+        holdings: what pods hold on it, sorted by uid; those of reservation pods, too.
         on_hold: its devices that are on hold.
         is_cordoned: whether the node is cordoned.
         nominated: the pods nominated for it, sorted by uid.
     """
     held, unknown = _summed(holdings)
+    reservations = tuple(each for each in holdings if each.reservation)
+    closed = _closed(devices or (), reservations)
     return NodeView(
         name=name,
-        devices=devices or (),
+        devices=tuple(
+            msgspec.structs.replace(one, share=None) if one.uuid in closed else one for one in devices or ()
+        ),
         published=devices is not None,
         fault=fault,
-        holdings=holdings,
+        holdings=tuple(each for each in holdings if not each.reservation) if reservations else holdings,
+        reservations=reservations,
+        closed=closed,
         held=held,
         unknown=unknown,
         on_hold=on_hold,
         is_cordoned=is_cordoned,
         nominated=nominated,
     )
+
+
+def _opened(reservations: Iterable[PodHoldings]) -> dict[str, str]:
+    return {
+        each.reservation.number: each.reservation.opened
+        for each in reservations
+        if each.reservation and each.reservation.opened and each.reservation.number in each.devices
+    }
+
+
+def _closed(devices: Iterable[Device], reservations: Iterable[PodHoldings]) -> dict[str, Sharing]:
+    opened = _opened(reservations)
+    return {one.uuid: one.share for one in devices if one.numbered and one.share and one.uuid not in opened}
 
 
 def _summed(holdings: Iterable[PodHoldings]) -> tuple[dict[str, DeviceUse], dict[str, int]]:

@@ -94,10 +94,11 @@ def reviewed(
     is_certain: bool = True,
     zero: frozenset[str] = frozenset(),
     is_last: bool = False,
+    groups: frozenset[str] = frozenset(),
     **settings: Any,
 ) -> tuple[Json, Outcome]:
     """The pod as it is stored, and what was decided."""
-    request = ReviewRequest(creator=creator, namespace="default", pod=pod, is_last=is_last)
+    request = ReviewRequest(creator=creator, namespace="default", pod=pod, is_last=is_last, groups=groups)
     review = Review(creators=CREATORS, **settings)
     outcome = review(request, view or FakeClusterView(), EPOCH, is_certain=is_certain, zero=zero)
     return applied(pod, outcome.patch), outcome

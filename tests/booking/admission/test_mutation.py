@@ -92,6 +92,14 @@ def test_replaced_values_of_the_user_are_recorded_and_our_own_are_not(
     assert (names.REPLACED in annotations_of(pod(**given))) is bool(scheduler or class_name)
 
 
+@pytest.mark.parametrize(("class_name", "kept"), [("batch", 50), (names.OPPORTUNISTIC_CLASS, None)])
+def test_the_value_of_a_replaced_class_is_recorded_as_the_api_server_has_filled_it_in(
+    class_name: str, kept: int | None
+) -> None:
+    found = replaced_in(annotations_of(pod(priorityClassName=class_name, priority=50)))
+    assert found.priority == kept
+
+
 def test_recorded_values_stay_on_a_pod_of_our_reclaimer() -> None:
     raw = pod(annotations={names.REPLACED: "kept"}, schedulerName="theirs")
     assert annotations_of(raw)[names.REPLACED] == "kept"

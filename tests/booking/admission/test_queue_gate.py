@@ -94,3 +94,25 @@ def test_l7_users_cannot_set_our_gate_themselves(*, gpus: int, queue_gate: bool)
     assert after["spec"]["schedulingGates"] == [OTHERS]
     assert outcome.forged == (names.QUEUE,)
     assert gates(a_pod(gpus=gpus, spec={"schedulingGates": [OURS]}), has="free") is None
+
+
+def of_a_gang(size: str = "4", **more: str) -> Json:
+    return a_pod(annotations={names.GANG_SIZE: size, names.GANG: "run", **more})
+
+
+def test_a_pod_of_a_gang_waits_for_the_others_though_gpus_are_free() -> None:
+    pod, outcome = reviewed(of_a_gang(), "bob", FakeClusterView(has="free"), gives_turns=lambda: True)
+    assert pod["spec"]["schedulingGates"] == [OURS]
+    assert any("together with the other pods of its gang" in text for text in outcome.warnings)
+    assert IN_LINE not in outcome.warnings
+
+
+@pytest.mark.parametrize("pod", [of_a_gang("1"), of_a_gang("all"), a_pod(annotations={names.GANG_SIZE: "4"})])
+def test_what_is_no_gang_is_a_pod_like_others_and_its_user_is_warned(pod: Json) -> None:
+    after, outcome = reviewed(pod, "bob", FakeClusterView(has="free"), gives_turns=lambda: True)
+    assert "schedulingGates" not in after["spec"]
+    assert any(names.GANG_SIZE in text for text in outcome.warnings)
+
+
+def test_gangs_mean_nothing_where_nobody_gives_turns() -> None:
+    assert gates(of_a_gang(), has="free") is None

@@ -306,3 +306,15 @@ class TestRealRequests:
         assert outcome.kind == "opportunistic"
         assert pod["metadata"]["finalizers"] == before["metadata"]["finalizers"]
         assert replaced_in(annotations(pod)) == Replaced(scheduler_name="none")
+
+
+def test_those_of_its_creators_groups_are_on_the_pod_that_divide_shares() -> None:
+    hers = frozenset({"vision", "system:authenticated"})
+    named: dict[str, Any] = {"share_groups": lambda: frozenset({"vision", "robots"})}
+    pod, _ = reviewed(a_pod(), "alice", groups=hers, **named)
+    assert annotations(pod)[names.GROUPS] == '["vision"]'
+    assert names.GROUPS not in annotations(reviewed(a_pod(), HUB, groups=hers, **named)[0])
+    assert names.GROUPS not in annotations(reviewed(a_pod(), "alice", groups=hers)[0])
+    forged = a_pod(annotations={names.GROUPS: '["robots"]'})
+    assert annotations(reviewed(forged, "alice", groups=hers, **named)[0])[names.GROUPS] == '["vision"]'
+    assert names.GROUPS not in annotations(reviewed(forged, "alice", **named)[0])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -181,3 +182,27 @@ def test_a_transaction_with_an_older_state_reads_its_own_and_the_newest_calendar
     assert loads(calendars.of(A100, older, day(0))) == [(1, 3, 1)]
     assert older.read == 1
     assert calendars.of(A100, ledger, day(0)) is newest
+
+
+def test_lanes_after_changes_are_those_of_a_rebuilt_calendar() -> None:
+    def share(key: str, start: int, end: int, *lanes: int, node: str = "n0", **more: Any) -> Record:
+        plan = (Place(node, len(lanes), lanes),)
+        return a_record(day(start), day(end), id=key, count=len(lanes), memory=1, plan=plan, **more)
+
+    made = calendar_of([share("a", 1, 4, 1), share("b", 3, 6, 1), single("c", 1, 9)])
+    made.plan({"n0": 3, "n1": 3}, ())
+    assert loads(made) == [(1, 6, 2), (6, 9, 1)]
+    steps = (
+        [share("d", 5, 8, 1, 2, topology="single-node")],
+        [share("b", 3, 6, 1, cancelled=day(0))],
+        [share("a", 1, 6, 1), share("d", 5, 8, 1, 2, node="n1", topology="single-node")],
+        [share("e", 2, 3, 7)],
+    )
+    for change, step in enumerate(steps, start=2):
+        made = made.after(step, change)
+        fresh = calendar_of(made.records.values(), change)
+        assert (loads(made), made.lanes, made.shares) == (loads(fresh), fresh.lanes, fresh.shares)
+        (plan,), again = made.model_plans.values(), fresh.plan({"n0": 3, "n1": 3}, ())
+        for name, node_plan in again.node_plans.items():
+            assert sorted(plan.node_plans[name].items) == sorted(node_plan.items)
+        assert plan.unplaced == again.unplaced

@@ -65,10 +65,13 @@ class World:
     now: datetime = START
     number: int = 0
     """Of bookings that were made."""
+    offered: int = 0
+    """MiB that each device offers to shares."""
 
     @property
     def capacity(self) -> Capacity:
-        return Capacity({A100: dict(self.devices)}, pins=self.pins)
+        memories = {A100: self.offered} if self.offered else {}
+        return Capacity({A100: dict(self.devices)}, pins=self.pins, memories=memories)
 
     def free_capacity(self, changing: Record | None = None) -> FreeCapacity:
         calendar = calendar_of(self.records.values())
@@ -81,7 +84,15 @@ class World:
         )
         return capacities(A100)
 
-    def book(self, start: int, end: int, count: int = 1, topology: Topology = "single-node") -> Record | None:
+    def book(
+        self,
+        start: int,
+        end: int,
+        count: int = 1,
+        topology: Topology = "single-node",
+        *,
+        memory: int | None = None,
+    ) -> Record | None:
         request = a_record(
             id=f"b-{self.number}",
             start=hour(start),
@@ -89,6 +100,7 @@ class World:
             count=count,
             topology=topology,
             created=self.now,
+            memory=memory,
         )
         booked = self.ask(request)
         self.number += booked is not None
@@ -96,7 +108,7 @@ class World:
 
     def ask(self, request: Record) -> Record | None:
         """The booking as it is stored, if there is room for it."""
-        wanted = CapacityRequest(count=request.count, topology=request.topology)
+        wanted = CapacityRequest(count=request.count, topology=request.topology, memory=request.memory)
         placing = self.free_capacity().place(wanted, request.start, request.end)
         return None if placing is None else self.store(request, placing)
 

@@ -24,6 +24,7 @@ def outcome(
     capacity: dict[str, dict[str, Amount]] | None = None,
     history: tuple[Booked, ...] = (),
     maintenance: tuple[Maintained, ...] = (),
+    offered: dict[str, int] | None = None,
     **more: Any,
 ) -> Outcome:
     """The outcome of one case: alice requests two days from now on, unless given otherwise."""
@@ -31,7 +32,13 @@ def outcome(
     is_timed = {"duration", "end"} & more.keys() or "change" in of_case
     request = CaseRequest(**more) if is_timed else CaseRequest(duration="2d", **more)
     case = OneCase(**{"name": "one", "now": day(0), "user": "alice", "request": request, **of_case})
-    file = CaseFile(capacity=capacity or ONE_MODEL, history=history, maintenance=maintenance, cases=(case,))
+    file = CaseFile(
+        capacity=capacity or ONE_MODEL,
+        memory=offered or {},
+        history=history,
+        maintenance=maintenance,
+        cases=(case,),
+    )
     (found,) = replay(file, policy)
     return found
 

@@ -273,3 +273,20 @@ def test_two_gpus_booked_already_are_on_one_node_unless_the_file_says_any() -> N
         outcome(history=(booked("bob", -1, 5, count=2),), capacity=apart)
     spread = booked("bob", -1, 5, count=2, topology="any")
     assert broken(history=(spread,), capacity=apart) == {"capacity"}
+
+
+@pytest.mark.parametrize(
+    ("memory", "rules"), [(40, set()), (41, {"capacity"}), (81, {"more-memory-than-a-gpu-has"})]
+)
+def test_shares_are_judged_beside_those_that_are_booked(memory: int, rules: set[str]) -> None:
+    history = (booked("bob", 0, 3, memory=40), booked("carol", 0, 3, count=3, topology="any"))
+    shared = {"history": history, "offered": {"A100": 80}, "memory": memory}
+    assert broken(**shared) == rules
+
+
+def test_a_limit_on_gpus_counts_shares_as_parts() -> None:
+    policy = a_policy(max_concurrent_gpus=1, max_planned=9, cooldown=Duration())
+    history = tuple(booked("alice", 3, 9, memory=40) for _ in range(2))
+    span = {"history": history, "offered": {"A100": 80}, "start": day(5), "duration": "1d"}
+    assert broken(policy, **span, memory=1) == {"too-many-gpus-at-a-time"}
+    assert broken(policy, **span | {"start": day(9)}, memory=80) == set()

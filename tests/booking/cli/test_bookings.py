@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from booking.capacity import Capacity
 from booking.cli import server_connection
 from tests.booking.cli.conftest import Terminal
 from tests.fakes.objects import A100, A6000
@@ -292,3 +293,26 @@ def test_the_earliest_slot_is_booked_at_once(terminal: Terminal) -> None:
     output = terminal.says(*search, "--before", "fri 12:00")
     assert output.startswith("Booked as b-")
     assert "from Wed 2026-03-04 09:00 to Thu 2026-03-05 09:00" in output
+
+
+@pytest.mark.parametrize(
+    ("memory", "stored", "shown"),
+    [("20Gi", 20480, "20 GiB"), ("8192", 8192, "8 GiB"), ("25%", 20000, "19.5 GiB")],
+)
+def test_a_share_is_booked_in_gib_mib_or_percent(
+    terminal: Terminal, memory: str, stored: int, shown: str
+) -> None:
+    terminal.served.capacity = Capacity({A100: {"node-a": 4}}, memories={A100: 80_000})
+    output = terminal.says("book", "a100", "--gpus", "2", "--memory", memory, "--for", "2d")
+    assert f"2 x {shown} of {A100} from" in output
+    _, row = terminal.says("bookings").splitlines()
+    assert f"2 x {shown}" in row
+    (record,) = terminal.served.store.records_ending_after(terminal.served.clock.now())
+    assert (record.count, record.memory) == (2, stored)
+
+
+@pytest.mark.parametrize("memory", ["20GB", "-1Gi", "101%", "all", "1e3"])
+def test_a_size_that_is_none_is_refused_before_any_booking(terminal: Terminal, memory: str) -> None:
+    terminal.served.capacity = Capacity({A100: {"node-a": 4}}, memories={A100: 80_000})
+    assert repr(memory) in terminal.fails("book", A100, f"--memory={memory}", "--for", "2d", status=2)
+    assert terminal.served.stored == 0

@@ -37,7 +37,13 @@ HEAVY = {
     "structlog",
     "yaml",
 }
-SHARED = {"booking.durations", "booking.wording", "cluster.names", "cluster.process.clock"}
+SHARED = {
+    "booking.durations",
+    "booking.share_sizes",
+    "booking.wording",
+    "cluster.names",
+    "cluster.process.clock",
+}
 """Modules outside booking.cli that a command with an address and a token at hand may load."""
 VERBS = [verb for verb in gpu.list_commands(click.Context(gpu)) if verb != "demo"]
 """The demo is a program of its own."""

@@ -81,6 +81,16 @@ def test_replicas_are_turns_whether_they_are_renamed_or_not() -> None:
     assert all(map(is_replica, renamed))
 
 
+def test_turns_that_nobody_has_are_gone_when_gpus_are_given_whole_again() -> None:
+    shared = LABELS | {f"{GPU}.replicas": "2", f"{GPU}.product": "NVIDIA-A100-SXM4-80GB-SHARED"}
+    turns = counted(a_node({GPU: "8"}, labels=shared), frozenset())
+    whole = counted(a_node({GPU: "4"}, before=turns), frozenset())
+    assert healthy(whole) == [device.uuid for device in whole] == [f"node-c-{n}" for n in range(4)]
+    held = counted(a_node({GPU: "4"}, before=turns), frozenset({"node-c-5"}))
+    assert "node-c-5" in healthy(held)
+    assert len(held) == 6
+
+
 def test_mig_devices_of_the_strategy_mixed_have_their_own_resource() -> None:
     profile = "nvidia.com/mig-1g.10gb"
     labels = {f"{profile}.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", f"{profile}.memory": "9728"}

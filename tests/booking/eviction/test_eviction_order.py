@@ -17,7 +17,7 @@ from cluster.fake.merging import merged
 from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.pods import Pod
 from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding, started
-from tests.fakes.objects import A100, A6000, EPOCH, a100, a_booking, a_node, a_pod
+from tests.fakes.objects import A100, A6000, EPOCH, a100, a_booking, a_node, a_pod, shared_gpu
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
@@ -117,6 +117,21 @@ def test_devices_held_for_a_waiting_pod_are_not_free() -> None:
     cluster.run("one", "n0", 0)
     cluster.cache.of(PODS).upsert(a_pod("waiting").of("bob").asks(1).kept("n1", "GPU-n1-0").obj)
     assert [one.free for one in following(cluster)] == [2]
+
+
+def test_pods_that_share_a_gpu_are_in_the_order_together_by_what_all_of_them_lose() -> None:
+    cluster = FakeCluster(n0=(a100(0), shared_gpu(1)))
+    cluster.run("alone", "n0", 0, worked=2)
+    for name, memory, worked in (("half", 40_000, 2), ("quarter", 20_000, 1)):
+        pod = a_pod(name).of("bob").shares(memory=memory).on("n0", {"main": ("GPU-n0-1",)})
+        cluster.cache.of(PODS).upsert(started(pod, EPOCH - worked * HOUR))
+    found = following(cluster)
+    assert uids(found) == ["half", "quarter", "alone"]
+    assert [(one.sharers, one.is_first) for one in found] == [(1, True), (1, False), (0, True)]
+    assert why(found[0], position=1) == (
+        "No booking covers it, and the eviction of it and 1 other pod with a share of the same GPU would "
+        "lose 1 hour 15 minutes of GPU time: the least."
+    )
 
 
 def test_only_the_given_nodes_count_and_there_may_be_none() -> None:

@@ -123,3 +123,10 @@ def test_the_resource_follows_the_nodes_and_stays_while_none_of_them_has_the_mod
     assert plan([record], [there], store_id="ours") == ()
     (write,) = plan([record], [there], store_id="ours", resources={record.model: names.GPU_RESOURCE})
     assert write.spec == {"resource": names.GPU_RESOURCE}
+
+
+def test_the_memory_of_shares_and_the_numbers_of_their_devices_are_written() -> None:
+    placed = (Place("", 1, (4,)), Place("n0", 1, (3,)))
+    (write,) = plan([a_record(count=2, memory=20_480, plan=placed)], [], store_id="ours")
+    assert write.spec["memory"] == 20_480
+    assert write.spec["places"] == ({"node": "n0", "count": 1, "lanes": (3,)},)

@@ -93,6 +93,12 @@ def test_a_turn_is_not_shorter_than_what_a_pod_may_run_undisturbed() -> None:
     assert len(refused("fair_shares: {turn: 1h, min_runtime: 2h}")) == 1
 
 
+@pytest.mark.parametrize("text", ["", "fair_shares: {min_runtime: 1h}"])
+def test_without_a_mode_free_gpus_are_given_in_order_and_everybody_weighs_the_same(text: str) -> None:
+    found = read_policy(text).fair_shares
+    assert (found.effective(maia=False), found.users, found.groups) == ("order", {}, ())
+
+
 @pytest.mark.parametrize(("written", "maia", "mode"), [(None, True, "off"), ("order", True, "order")])
 def test_maias_users_leave_for_bookings_alone_unless_an_administrator_says_otherwise(
     written: Mode | None, mode: Mode, *, maia: bool
@@ -120,3 +126,12 @@ def test_a_file_is_followed_and_a_bad_one_changes_nothing(tmp_path: Path) -> Non
     path.write_text("zone: UTC")
     file.reconcile()
     assert file.current() == FairShares()
+
+
+@pytest.mark.parametrize(
+    ("key", "what"),
+    [("members", "user"), ("kubernetes_groups", "Kubernetes group"), ("namespaces", "namespace")],
+)
+def test_nobody_is_in_two_groups(key: str, what: str) -> None:
+    text = f"fair_shares: {{groups: {{one: {{{key}: [x]}}, other: {{{key}: [x]}}}}}}"
+    assert f"The {what} 'x' is in the groups 'one' and 'other'" in "\n".join(refused(text))

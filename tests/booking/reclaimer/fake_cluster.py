@@ -254,10 +254,12 @@ class FakeCluster:
         booking = a_booking(name, **more)
         spec = {
             key: getattr(booking.spec, key)
-            for key in ("user", "model", "count", "start", "end", "namespace", "topology")
+            for key in ("user", "model", "count", "start", "end", "namespace", "topology", "memory")
             if getattr(booking.spec, key) is not None
         }
-        spec["places"] = [{"node": place.node, "count": place.count} for place in booking.spec.places]
+        spec["places"] = [
+            {"node": place.node, "count": place.count, "lanes": place.lanes} for place in booking.spec.places
+        ]
         return self.kube.put(BOOKINGS, {"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": spec})
 
     def end_booking(self, name: str = "b-1", at: datetime | None = None) -> None:

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from booking.policy.fair_shares import FairShares
-from booking.reclaimer.fair_shares.record import KEY, Record, RecordStore, owner_key
-from booking.reclaimer.fair_shares.turns import SAVED_EVERY, Turns
+from booking.fair_shares.stored_record import KEY
+from booking.reclaimer.fair_shares.accounts import SAVED_EVERY, Accounts
+from booking.reclaimer.fair_shares.record import Record, RecordStore, owner_key
 from cluster import names
 from cluster.decide.eviction.costs import microseconds
 from cluster.decide.fairshare import Account, Books, Tenant
@@ -57,6 +57,15 @@ def test_the_record_of_ten_thousand_users_fits_into_its_object(kube: FakeKube, s
     assert kept[last] == accounts[last]
 
 
+def test_pods_of_a_gang_that_leave_together_are_one() -> None:
+    record = Record()
+    for minutes in (0, 10, 60):
+        for name in ("a", "b"):
+            pod = a_pod(name).with_annotation(names.GANG, "g").with_annotation(names.GANG_SIZE, "2").obj
+            record.note_taken(pod, NOW + minutes * HOUR // 60)
+    assert list(record.taken.values()) == [[NOW, NOW + HOUR]]
+
+
 def test_the_same_record_is_not_written_again(kube: FakeKube, store: RecordStore) -> None:
     store.save(Record(), NOW)
     assert writes(kube) == 0
@@ -82,32 +91,32 @@ class TestAnotherLeader:
         return FakeClock()
 
     @pytest.fixture
-    def turns(self, clock: FakeClock, store: RecordStore) -> Turns:
-        return Turns(clock, lambda: FairShares(mode="reclaim"), store)
+    def accounts(self, clock: FakeClock, store: RecordStore) -> Accounts:
+        return Accounts(clock, store)
 
     def test_what_it_takes_before_it_has_read_the_record_counts(
-        self, clock: FakeClock, store: RecordStore, turns: Turns
+        self, clock: FakeClock, store: RecordStore, accounts: Accounts
     ) -> None:
         now, pod = microseconds(clock.now()), a_pod("b0").obj
         before = Record()
         before.note_taken(pod, now - HOUR)
         store.save(before, now)
-        turns.note_taken(pod)
-        turns.remember()
-        assert turns.record.taken == {owner_key(pod): [now - HOUR, now]}
+        accounts.note_taken(pod)
+        accounts.remember()
+        assert accounts.record.taken == {owner_key(pod): [now - HOUR, now]}
         clock.advance(SAVED_EVERY)
-        turns.remember()
+        accounts.remember()
         assert store.load(now).taken == {owner_key(pod): [now - HOUR, now]}
 
     def test_a_refused_request_is_not_repeated_at_each_pass(
-        self, clock: FakeClock, kube: FakeKube, turns: Turns
+        self, clock: FakeClock, kube: FakeKube, accounts: Accounts
     ) -> None:
         forbidden = refused(Request("GET", "configmaps"), Refusal(code=403, message="no right"))
         kube.fail("GET", forbidden)
         with pytest.raises(ApiError):
-            turns.remember()
+            accounts.remember()
         before = len(kube.calls)
         for _ in range(8):
             clock.advance(0.5)
-            turns.remember()
+            accounts.remember()
         assert len(kube.calls) == before

@@ -1,7 +1,7 @@
 from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.rules.concurrent_gpus import concurrent_gpus
-from tests.fakes.objects import A6000
+from tests.fakes.objects import A100, A6000
 from tests.fakes.records import a_record, day
 from tests.fakes.rule_cases import a_case
 
@@ -75,3 +75,16 @@ def test_a_past_overlap_with_a_running_booking_does_not_count() -> None:
 
 def test_a_span_that_is_over_is_not_counted() -> None:
     assert concurrent_gpus(a_case(day(-5), day(-3), count=9, limits=FOUR)) is None
+
+
+def test_shares_count_as_parts_of_a_gpu() -> None:
+    half = {"memory": 40_000, "memories": {A100: 80_000}}
+    halves = [a_record(day(0), day(9), id=f"b-{number}", memory=40_000) for number in range(7)]
+    assert concurrent_gpus(a_case(history=halves, limits=FOUR, **half)) is None
+    halves.append(a_record(day(0), day(5), id="b-last", memory=40_000))
+    violation = concurrent_gpus(a_case(history=halves, limits=FOUR, **half))
+    assert violation
+    assert (violation.limit, violation.actual, violation.earliest_start) == (4, "4.5", day(5))
+    assert "this asks for 0.5 in addition to the 4 of" in violation.message
+    # Where nobody knows what its GPUs offer, a share counts as a whole one.
+    assert concurrent_gpus(a_case(history=halves[:4], limits=FOUR, memory=40_000))

@@ -125,13 +125,36 @@ def test_a_migration_that_fails_changes_nothing(old_file: Path) -> None:
     assert "plan" not in str(query(f"sqlite:///{old_file}", "SELECT sql FROM sqlite_master"))
 
 
-@pytest.mark.parametrize("version", [0, 3, -1])
+@pytest.mark.parametrize("version", [0, 4, -1])
 def test_an_unknown_schema_is_refused(url: str, version: int) -> None:
     open_store(url).close()
-    with pytest.raises(StoreError, match="there are 1, 2"):
+    with pytest.raises(StoreError, match="there are 1, 2, 3"):
         migrated(url, version)
 
 
 def test_an_empty_database_has_no_schema_to_go_back_from(url: str) -> None:
     with pytest.raises(StoreError, match="is empty"):
         migrated(url, 1)
+
+
+def test_the_sizes_of_shares_are_kept_through_a_migration_back_and_forward(url: str) -> None:
+    with closing(open_store(url)) as store:
+        for number, memory in enumerate((None, 20_480)):
+            record = a_record(id=f"b-{number}", memory=memory, plan=(Place("n0", 1, (1,)),))
+            store.write(lambda writing, record=record: writing.add(record))
+        found = everything(store)
+    migrated(url, 2)
+    with closing(open_store(url)) as store:
+        assert everything(store) == found
+        assert {record.memory for record in found.values()} == {None, 20_480}
+
+
+def test_the_guard_counts_whole_gpus_and_lets_shares_be(url: str) -> None:
+    guard = Guard(since=day(0), devices=1)
+    with closing(open_store(url)) as store:
+        for number in range(3):
+            share = a_record(id=f"s-{number}", user="bob", memory=20_480)
+            store.write(lambda writing, share=share: writing.add(share, guard=Guard(since=day(0))))
+        store.write(lambda writing: writing.add(a_record(id="b-1"), guard=guard))
+        with pytest.raises(StoreError):
+            store.write(lambda writing: writing.add(a_record(id="b-2", user="bob"), guard=guard))

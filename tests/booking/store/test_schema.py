@@ -55,7 +55,7 @@ def test_a_database_without_tables_has_no_schema(database: Any, statements: tupl
     assert version_of(database, "here") is None
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 99])
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 99])
 def test_our_database_has_the_schema_that_it_records(database: Any, version: int) -> None:
     run(database, META, "CREATE TABLE bookings (id)", "INSERT INTO meta VALUES (1, 'a', 7, 0)")
     run(database, CHANGED.format(version))
@@ -156,7 +156,7 @@ def test_no_other_process_writes_while_a_database_is_created(database: Any, path
         other.execute("CREATE TABLE songs (title)")
 
 
-@pytest.mark.parametrize("steps", [(1,), (1, 2), (2, 2), (1, 1, 2), (1, 2, 1)])
+@pytest.mark.parametrize("steps", [(1,), (1, 2), (2, 2), (2, 3), (1, 1, 3), (1, 2, 1)])
 def test_a_database_can_be_migrated_forward_and_back_any_number_of_times(
     path: Path, steps: tuple[int]
 ) -> None:
@@ -173,12 +173,12 @@ def test_a_database_can_be_migrated_forward_and_back_any_number_of_times(
         assert store.records_ending_after(day(0)) == [stored]
 
 
-@pytest.mark.parametrize("version", [-1, 0, 3])
+@pytest.mark.parametrize("version", [-1, 0, 4])
 def test_an_unknown_schema_is_refused_with_the_known_ones(database: Any, version: int) -> None:
     made(database)
     with pytest.raises(StoreError) as error:
         bring_to(database, version)
-    assert str(error.value) == f"There is no schema {version}; there are 1, 2."
+    assert str(error.value) == f"There is no schema {version}; there are 1, 2, 3."
     assert version_of(database, "here") == VERSION
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import UTC, datetime, tzinfo
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from werkzeug.test import TestResponse
 
 from booking.capacity import Capacity
-from booking.cluster_status import ClusterStatus
+from booking.cluster_status import ClusterStatus, ShareHistory
 from booking.errors import UnknownGpuError, UnknownPodError
 from booking.eviction_settings import EvictionSettings
 from booking.policy.fair_shares import FairShares
@@ -194,7 +195,7 @@ class Served:
             unready_reason=lambda: self.unknown_capacity,
             resources=lambda: self.capacity.resources,
             bookable=service.bookable,
-            fair_shares=lambda: FairShares(mode="order"),
+            history=self.shares,
         )
         self.parts = Parts(
             bookings=service,
@@ -219,6 +220,17 @@ class Served:
         often = RateLimits(self.clock, per_second=1, burst=BURST)
         self.guard = RequestGuard(self.signing_in, often, self.strangers())
         self.client = self.client_of(self.parts)
+
+    @cached_property
+    def shares(self) -> ShareHistory:
+        """Who has held how many GPUs."""
+        return ShareHistory(
+            self.cache,
+            self.clock,
+            self.terms,
+            unready_reason=lambda: self.unknown_capacity,
+            fair_shares=FairShares,
+        )
 
     def ruling(self) -> BookingPolicy:
         """The policy that is in force."""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import names
+from cluster.decide.booking_use import Wanted
 from cluster.decide.entitlement import Candidate, candidate, entitlement
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
@@ -250,7 +251,7 @@ candidates = st.builds(
     namespace=st.sampled_from(["lab", "class"]),
     first_created=st.integers(0, 5).map(lambda minutes: EPOCH + timedelta(minutes=minutes)),
     annotated_booking=st.sampled_from([None, "b-0", "b-1", "b-2"]),
-    gpus=st.integers(1, 4),
+    wants=st.builds(Wanted, st.integers(1, 4)),
     accepts=st.sampled_from([frozenset(), frozenset({A100}), frozenset({A6000})]),
     has=st.sampled_from([frozenset(), frozenset({A100}), frozenset({A6000}), frozenset({A100, A6000})]),
 )

@@ -82,3 +82,12 @@ def test_no_more_is_needed_than_the_booking_has_left_or_than_is_planned(
     assert sum(models[A100] for models in found.values()) <= max(0, count - sum(used.values()))
     for node, models in found.items():
         assert 0 < models[A100] <= dict(places)[node] - used.get(node, 0)
+
+
+def test_shares_of_one_lane_need_one_device_until_a_pod_of_any_has_it() -> None:
+    lane = [{"node": "n0", "count": 1, "lanes": [5]}]
+    shares = [a_booking(name, memory=1, places=lane) for name in ("b-1", "b-2")]
+    other = a_booking("b-3", memory=1, places=[{"node": "n0", "count": 1, "lanes": [6]}])
+    assert reserve([*shares, other], {}, {}, EPOCH) == {"n0": {A100: 2}}
+    cover = {"uid-p": shares[0]}
+    assert reserve([*shares, other], cover, held(("p", "n0", [0])), EPOCH) == {"n0": {A100: 1}}

@@ -31,8 +31,8 @@ def at(seconds: float) -> datetime:
 class Node:
     """One node, as its agent and its kubelet report it; times are seconds since a start."""
 
-    def __init__(self) -> None:
-        self.serving = Serving()
+    def __init__(self, window: int = 1) -> None:
+        self.serving = Serving(window)
         self.versions = 0
 
     def renews(self, seconds: float, *, seen: float | None = None, stopping: bool = False) -> None:

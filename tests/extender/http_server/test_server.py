@@ -107,7 +107,7 @@ def test_a_schedulers_prioritize_request_is_answered_in_its_own_words(served: Se
 
     assert msgspec.json.decode(answer.data) == [], "all are alike"
 
-    served.cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    served.cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running"))
 
     answer = served.post("/prioritize", captured("prioritize"))
     assert msgspec.json.decode(answer.data) == [{"Host": "n1", "Score": 5}]

@@ -37,7 +37,7 @@ def scores(pod: PodBuilder, *bound: PodBuilder) -> dict[str, int]:
 
 
 def test_a_node_in_use_is_better_than_an_empty_one() -> None:
-    busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")})
+    busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running")
 
     assert scores(a_pod().asks(1), busy) == {"n0": 2, "n1": 7}
 
@@ -47,7 +47,7 @@ def test_a_node_that_the_pod_fills_up_is_best() -> None:
 
 
 def test_only_devices_of_the_requested_model_count() -> None:
-    busy = a_pod("q").asks(1).on("n1", {"main": ("GPU-n1-2",)})
+    busy = a_pod("q").asks(1).on("n1", {"main": ("GPU-n1-2",)}).ended("Running")
 
     assert scores(a_pod().asks(1).wants(A100), busy) == {"n0": 5, "n1": 5}
 
@@ -58,13 +58,13 @@ def test_nodes_without_matching_devices_and_pods_without_gpus_score_zero() -> No
 
 
 def test_a_pod_may_request_another_policy_than_the_configured_one() -> None:
-    busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")})
+    busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running")
 
     assert scores(a_pod().asks(1).with_annotation(names.PLACEMENT, "spread"), busy) == {"n0": 7, "n1": 2}
 
 
 def test_the_setting_applies_to_pods_that_request_no_policy_or_an_unknown_one() -> None:
-    busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")})
+    busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running")
     cluster = cluster_with(busy)
     prioritize = Prioritize(cluster.state, cluster.clock, "spread")
 
@@ -89,7 +89,7 @@ def test_the_scheduler_chooses_the_same_node_as_with_all_scores(
         cluster.add_node(node)
         if held:
             uuids = tuple(f"GPU-{node}-{index}" for index in range(held))
-            cluster.create(a_pod(f"q-{node}").asks(held).on(node, {"main": uuids}))
+            cluster.create(a_pod(f"q-{node}").asks(held).on(node, {"main": uuids}).ended("Running"))
     args = ExtenderArgs(pod=a_pod().asks(1).obj, node_names=tuple(f"n{n}" for n in range(len(fills))))
     prioritize = Prioritize(cluster.state, cluster.clock)
 
@@ -134,13 +134,13 @@ def test_a_score_is_recomputed_when_its_node_has_changed() -> None:
     prioritize = Prioritize(cluster.state, cluster.clock)
     assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 2}
 
-    cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running"))
 
     assert ranked(cluster, a_pod("r").asks(1), prioritize) == {"n0": 2, "n1": 7}
 
 
 def test_pods_that_request_different_policies_do_not_share_their_scores() -> None:
-    cluster = cluster_with(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    cluster = cluster_with(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running"))
     prioritize = Prioritize(cluster.state, cluster.clock)
     emptiest = a_pod("r").asks(1).with_annotation(names.PLACEMENT, "spread")
 
@@ -163,7 +163,7 @@ def test_all_scores_are_recomputed_after_changes_of_more_nodes_than_are_remember
     prioritize = Prioritize(cluster.state, cluster.clock)
     assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 2}
 
-    cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running"))
     for number in range(SPARE + 8):
         cluster.add_node(f"gone-{number}")
         cluster.state.of(NODES).remove(cluster.state.nodes[f"gone-{number}"])
@@ -213,14 +213,14 @@ def test_an_opportunistic_pod_avoids_devices_that_a_running_booking_will_need(
 
 
 def test_devices_that_the_booking_already_has_are_not_reserved(reserving: Cluster) -> None:
-    reserving.create(a_pod("hers").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
+    reserving.create(a_pod("hers").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}).ended("Running"))
     assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 4, "n1": 7}
-    reserving.create(a_pod("hers-too").of("alice").asks(1).on("n1", {"main": ("GPU-n1-0",)}))
+    reserving.create(a_pod("hers-too").of("alice").asks(1).on("n1", {"main": ("GPU-n1-0",)}).ended("Running"))
     assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 10, "n1": 10}
 
 
 def test_drift_of_a_pod_of_the_booking_counts(reserving: Cluster) -> None:
-    reserving.create(a_pod("hers").of("alice").asks(2).on("n1"))
+    reserving.create(a_pod("hers").of("alice").asks(2).on("n1").ended("Running"))
     drift = encode_drift({"uid-hers": {"main": ("GPU-n1-0", "GPU-n1-1")}})
     reserving.state.of(NODES).upsert(a_node("n1", a100(0, "n1"), a100(1, "n1"), version=99, drift=drift))
     assert ranked(reserving, reserving_pod().of("bob"))["n0"] == 7
@@ -247,7 +247,7 @@ def test_a_score_is_recomputed_when_a_booking_begins_to_need_a_node(reserving: C
 
 
 def test_scores_by_one_policy_are_not_those_by_another() -> None:
-    cluster = cluster_with(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    cluster = cluster_with(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running"))
     prioritize = Prioritize(cluster.state, cluster.clock)
     spreads = a_pod().asks(1).with_annotation(names.PLACEMENT, "spread")
 
@@ -270,7 +270,7 @@ def test_all_scores_are_computed_again_after_more_changes_than_are_remembered() 
     prioritize = Prioritize(cluster.state, cluster.clock)
     assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 2}
 
-    cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running"))
     for number in range(SPARE + 10):
         cluster.state.of(NODES).remove(a_node(f"other-{number}", version=10**6))
         cluster.nodes.upsert(a_node(f"other-{number}", a100(0, f"other-{number}"), version=number + 1))
@@ -302,7 +302,7 @@ def test_among_the_nodes_that_are_not_planned_for_a_booked_pod_the_policy_decide
     cluster = Cluster()
     for node in ("n0", "n1", "n2", "n3"):
         cluster.add_node(node, *(a100(index, node) for index in range(4)))
-    cluster.create(a_pod("q").asks(1).on("n1", {"main": ("GPU-n1-0",)}))
+    cluster.create(a_pod("q").asks(1).on("n1", {"main": ("GPU-n1-0",)}).ended("Running"))
     cluster.book(running(cluster, "b-alice", "n2", 1))
     whole = {"count": 4, "topology": "single-node", "places": [{"node": "n3", "count": 4}]}
     end = cluster.clock.now() + timedelta(hours=9)
@@ -316,7 +316,7 @@ def test_among_the_nodes_that_are_not_planned_for_a_booked_pod_the_policy_decide
 
 
 def test_the_log_line_names_the_pod_the_policy_the_best_node_and_its_score() -> None:
-    cluster = cluster_with(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    cluster = cluster_with(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running"))
     args = ExtenderArgs(pod=a_pod().asks(1).obj, node_names=("n0", "n1"))
 
     line = Prioritize(cluster.state, cluster.clock, "spread").answer_logged(args).line

@@ -33,7 +33,15 @@ class Beside(Parts):
 
     def begin(self) -> None:
         """Deploy everything."""
-        self.deploy(server=self._counts | POLICY, controller=self._counts | CONTROLLER)
+        self.deploy(server=POLICY, controller=CONTROLLER)
+
+    def start_server(self, settings: Mapping[str, str] | None = None) -> Daemon:
+        """Start the booking server."""
+        return super().start_server({**self._counts, **(settings or {})})
+
+    def start_controller(self, settings: Mapping[str, str] | None = None, **how: Any) -> Daemon:
+        """Start a controller."""
+        return super().start_controller({**self._counts, **(settings or {})}, **how)
 
     def start_agent(self, node: str, **how: Any) -> Daemon:
         """Start a node agent, if the node has one."""
@@ -55,14 +63,34 @@ class Beside(Parts):
         return {**super()._values(), "nodeAgent": where}
 
 
-def start_standin(cluster: Cluster, node: str, *, replicas: int = 1, name: str = "stock-plugin") -> Daemon:
-    """The stand-in for NVIDIA's plugin, beginning to run on a node with all of its GPUs."""
+def start_standin(
+    cluster: Cluster,
+    node: str,
+    *,
+    replicas: int = 1,
+    name: str = "stock-plugin",
+    resources: Iterable[str] = (names.GPU_RESOURCE,),
+    parts: Mapping[str, Iterable[str]] | None = None,
+) -> Daemon:
+    """The stand-in for NVIDIA's plugin, beginning to run on a node.
+
+    Args:
+        cluster: of the node.
+        node: its name.
+        replicas: turns on each GPU.
+        name: of the daemon.
+        resources: under which it has all GPUs of the node.
+        parts: MIG resource -> ids of its devices, all of the first GPU.
+    """
     gpus = FakeNvml(cluster.gpu_folder(node))
     devices = {uuid: str(gpus.folder / "dev" / f"nvidia{index}") for index, uuid in enumerate(gpus.uuids())}
+    offers = {resource: {"devices": devices, "replicas": replicas} for resource in resources}
+    first = next(iter(devices.values()))
+    offers |= {resource: {"devices": dict.fromkeys(ids, first)} for resource, ids in (parts or {}).items()}
     config: Mapping[str, object] = {
         "folder": FOLDER,
         "unhealthy": str(unhealthy_file(cluster, node)),
-        "resources": {names.GPU_RESOURCE: {"devices": devices, "replicas": replicas}},
+        "resources": offers,
     }
     path = cluster.state / f"{name}-{node}.json"
     path.write_text(json.dumps(config), encoding="utf-8")

@@ -1,22 +1,28 @@
 """One node of each kind in a cluster: ours, another plugin's with an agent, and one without an agent."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pytest
 
 from cluster import names
+from cluster.objects.given_devices import given_devices
 from cluster.objects.inventory import inventory_of
 from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
+from devcluster.daemons import Daemon
 from devcluster.demo.access import administrator
+from devcluster.demo.rest import Rest
 from devcluster.fakenvml import FakeNvml
 from devcluster.fakenvml.specs import A100_80GB, gpu
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.persons import A100
-from tests.e2e.playground import Playground
+from tests.e2e.playground import HOSTNAME, Playground
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.beside.conftest import Beside, start_standin, unhealthy_file
 
@@ -31,6 +37,29 @@ class Bed:
     cluster: Cluster
     parts: Beside
     ground: Playground
+    plugins: dict[str, Daemon]
+    """Node -> the other plugin that runs there."""
+
+    @contextmanager
+    def another(self, node: str, name: str, **how: Any) -> Iterator[None]:
+        """Inside, the other plugin of a node offers something else."""
+        self.plugins[node].kill()
+        self.ground.await_gpus(node, 0)
+        plugin = start_standin(self.cluster, node, name=name, **how)
+        try:
+            yield
+        finally:
+            plugin.kill()
+            self.plugins[node].restart()
+            self.ground.await_gpus(node, GPUS)
+
+    def as_alice(self) -> Rest:
+        """Her access to the booking server."""
+        return Rest(self.parts.booking_url, self.parts.people.token("alice", names.AUDIENCE))
+
+    def models(self, node: str) -> list[str]:
+        """Of the healthy numbered GPUs of a node."""
+        return [one.model for one in inventory_of(self.ground.node(node)) if one.is_healthy]
 
     def label(self, node: str, **labels: str) -> None:
         self.cluster.kubectl("label", "node", node, "--overwrite", *(f"{k}={v}" for k, v in labels.items()))
@@ -40,6 +69,10 @@ class Bed:
             return sum(device.is_healthy for device in inventory_of(self.ground.node(node))) == count
 
         self.ground.await_that(f"{node} has {count} healthy GPUs", healthy)
+
+    def tells(self, name: str) -> bool:
+        """Whether the pod's status names the GPUs that its container sees."""
+        return given_devices(self.ground.pod(name)).keys() == self.seen(name)
 
     def seen(self, name: str) -> frozenset[str]:
         sight = probe.read_sight(self.cluster.kubectl, namespace=self.ground.namespace, name=name)
@@ -61,14 +94,13 @@ def bed() -> Iterator[Bed]:
         cluster.kubectl(
             *label, COUNTED, *(f"{names.GPU_RESOURCE}.{key}={value}" for key, value in found.items())
         )
-        for node in (OBSERVED, COUNTED):
-            start_standin(cluster, node)
+        plugins = {node: start_standin(cluster, node) for node in (OBSERVED, COUNTED)}
         parts = Beside(cluster, whose="ours", without={COUNTED})
         with LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws:
             parts.begin()
             cluster.kubectl("create", "namespace", "kinds")
             ground = Playground(administrator(cluster), cluster.kubectl, namespace="kinds", laws=laws)
-            yield Bed(cluster, parts, ground)
+            yield Bed(cluster, parts, ground, plugins)
             laws.check()
 
 
@@ -89,6 +121,11 @@ def test_pods_get_gpus_on_every_kind_of_node_and_no_two_have_one(bed: Bed) -> No
     bed.ground.await_phase(pods)
     assert len(frozenset().union(*map(bed.seen, pods))) == everything
     assert {bed.ground.pod(name).spec.node_name for name in pods} == {OURS, OBSERVED, COUNTED}
+    for name in pods:  # the kubelets are of the newest version, which tells it
+        bed.ground.await_that(
+            f"the status of {name} tells its GPU",
+            partial(bed.tells, name),
+        )
     late = bed.ground.simple("late")
     assert bed.ground.await_waiting(late)
     bed.ground.delete(pods[0])
@@ -98,7 +135,7 @@ def test_pods_get_gpus_on_every_kind_of_node_and_no_two_have_one(bed: Bed) -> No
 def test_a_gpu_cannot_be_named_where_the_kubelet_chooses(bed: Bed) -> None:
     body = probe.pod("named", [probe.container("main", gpus=1)])
     body["metadata"]["annotations"][names.NOT_UUID] = f"{OURS}-0"
-    body["spec"]["nodeSelector"] = {"kubernetes.io/hostname": OBSERVED}
+    body["spec"]["nodeSelector"] = {HOSTNAME: OBSERVED}
     assert "kubelet-chooses" in bed.ground.await_waiting(bed.ground.create(body))
 
 
@@ -115,7 +152,7 @@ def test_a_node_changes_over_and_back_while_its_pods_run(bed: Bed) -> None:
     bed.ground.await_phase([before])
     had = bed.seen(before)
     bed.cluster.kubectl("cordon", OBSERVED)
-    bed.cluster.daemon(f"{OBSERVED}/stock-plugin").kill()
+    bed.plugins[OBSERVED].kill()
     bed.label(OBSERVED, **{names.DEVICE_PLUGIN: "ours"})
     uuids = frozenset(FakeNvml(bed.cluster.gpu_folder(OBSERVED)).uuids())
 
@@ -134,7 +171,7 @@ def test_a_node_changes_over_and_back_while_its_pods_run(bed: Bed) -> None:
     bed.cluster.kubectl("cordon", OBSERVED)
     bed.label(OBSERVED, **{names.DEVICE_PLUGIN: "existing"})
     bed.ground.await_gpus(OBSERVED, 0)
-    start_standin(bed.cluster, OBSERVED, name="stock-plugin-again")
+    bed.plugins[OBSERVED].restart()
     bed.ground.await_gpus(OBSERVED, GPUS)
     bed.cluster.kubectl("uncordon", OBSERVED)
     bed.await_healthy(OBSERVED, GPUS)
@@ -148,4 +185,42 @@ def test_a_unhealthy_gpu_takes_one_out_of_what_can_be_had(bed: Bed) -> None:
     unhealthy_file(bed.cluster, COUNTED).write_text(uuid, encoding="utf-8")
     bed.await_healthy(COUNTED, GPUS - 1)
     unhealthy_file(bed.cluster, COUNTED).unlink()
-    bed.cluster.daemon(f"{COUNTED}/stock-plugin").restart()
+    bed.plugins[COUNTED].restart()
+
+
+@pytest.mark.parametrize("node", [OBSERVED, COUNTED])
+def test_turns_on_gpus_are_counted_and_nobody_can_book_one(bed: Bed, node: str) -> None:
+    turns = 2 * GPUS
+    shared = f"{A100}{names.SHARED_MODEL}"
+    if node == COUNTED:
+        bed.label(node, **{f"{names.GPU_RESOURCE}.replicas": "2"})
+    with bed.another(node, "slicing-plugin", replicas=2):
+        bed.ground.await_that(f"{node} has turns", lambda: bed.models(node) == [shared] * turns or None)
+        pods = [bed.ground.simple(f"turn-{number}", node=node) for number in range(turns)]
+        bed.ground.await_phase(pods)
+        assert len(frozenset().union(*map(bed.seen, pods))) == GPUS
+        named = bed.ground.simple("named", node=node, model=A100)
+        assert bed.ground.await_waiting(named)
+        assert bed.as_alice().book(model=shared, count=1, duration="P1D").is_refusal
+        (now,) = (one for one in bed.as_alice().ask("GET", "/now").body["nodes"] if one["node"] == node)
+        assert "cannot be booked" in now["why"]
+        bed.ground.clear()
+    if node == COUNTED:
+        bed.label(node, **{f"{names.GPU_RESOURCE}.replicas": "1"})
+    bed.ground.await_that("they are whole again", lambda: bed.models(node) == [A100] * GPUS or None)
+
+
+def test_mig_devices_of_the_strategy_mixed_are_counted_by_their_own_names(bed: Bed) -> None:
+    resource, model = f"{names.MIG_RESOURCE_PREFIX}1g.10gb", f"{A100}-MIG-1g.10gb"
+    bed.label(
+        COUNTED, **{f"{resource}.product": model, f"{resource}.count": "2", f"{resource}.memory": "9728"}
+    )
+    parts = {resource: ("MIG-0", "MIG-1")}
+    with bed.another(COUNTED, "mig-plugin", resources=(), parts=parts):
+        bed.ground.await_that("two parts are counted", lambda: bed.models(COUNTED) == [model] * 2 or None)
+        body = probe.pod("part", [probe.container("main")], extra={"nodeSelector": {HOSTNAME: COUNTED}})
+        body["spec"]["containers"][0]["resources"] = {"limits": {resource: "1"}}
+        bed.ground.await_phase([bed.ground.create(body)])
+        assert bed.seen("part") < set(parts[resource])
+        bed.ground.await_that("the pod's status tells it", partial(bed.tells, "part"))
+        bed.ground.clear()

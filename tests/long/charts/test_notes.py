@@ -181,6 +181,15 @@ def test_the_address_and_the_way_to_sign_in_are_those_of_the_values(
     assert [text for text in expected if text not in before[values]] == []
 
 
+@pytest.mark.parametrize(("tag", "is_said"), [("stable", True), ("v1.30.0", False), ("", False)])
+def test_a_scheduler_whose_tag_names_no_version_is_reported(
+    populated: Cluster, package: Path, tag: str, *, is_said: bool
+) -> None:
+    values = {**VALUES, "scheduler": {"image": {"tag": tag}}}
+    notes = notes_of(populated, package, values, "install", "--dry-run=server")
+    assert (f"scheduler.image.tag is {tag}, which names no version" in notes) == is_said
+
+
 def test_the_packaged_chart_installs_with_images_of_the_registry_that_one_value_names(
     before: dict[str, str], populated: Cluster, package: Path
 ) -> None:

@@ -23,6 +23,7 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from tests.bench.simulated import GPUS, in_parallel, simulated
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE
+from tests.e2e.usual import WITHOUT_SHARES
 from tests.laws.live import LiveWatch
 from tests.long.controlplane.policies.policed import HOME, Json, People, a_pod, is_denied, pods
 
@@ -32,7 +33,7 @@ NODES: Final = 2
 WAITING: Final = 200
 SECOND: Final = "booking-controller-2"
 CONTROLLERS: Final = (booking_controller.NAME, SECOND)
-ON: Final = {names.setting("queue_gate"): "true"}
+ON: Final = {names.setting("queue_gate"): "true", **WITHOUT_SHARES}
 NO_GATES: Final = {"spec": {"schedulingGates": None}}
 
 

@@ -44,7 +44,7 @@ COMMANDS = [
     if command not in OF_RELEASES
 ]
 KUBECTL = sorted(
-    {command for command in COMMANDS if re.match(r"kubectl (?!gpu\b)", command)},
+    {command for command in COMMANDS if re.match(r"kubectl (?!gpu\b|inspect\b)", command)},
     key=lambda c: (" delete " in c, c),
 )
 PLUGIN = sorted({command for command in COMMANDS if re.match(r"kubectl gpu\b", command)})
@@ -52,12 +52,12 @@ PLUGIN = sorted({command for command in COMMANDS if re.match(r"kubectl gpu\b", c
 HELM = sorted({command for command in COMMANDS if re.match(r"helm .*charts/", command)})
 ELSEWHERE = re.compile(
     r"make |python -m |export KUBECONFIG=\.\.\.$|nvidia-modprobe |\.venv/bin/python -m devcluster$"
-    r"|pip install |helm \w+( --install)?$"
+    r"|pip install |helm \w+( --install)?$|kubectl inspect gpushare$"
 )
 """Typed by test_commands.py and test_story.py, or what a command prints, a tool of NVIDIA's driver, a wheel's
-installation, or words of a sentence about Helm."""
-SHORTEST_COMMAND = 3
-"""``kubectl apply`` in a sentence is a verb: kubectl is asked what it does."""
+installation, words of a sentence about Helm, or a plugin of gpushare's."""
+VERB = re.compile(r"kubectl (\S+|delete \w+)$")
+"""``kubectl apply`` or ``kubectl delete node`` in a sentence is a verb: kubectl is asked what it does."""
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_kubectl_does_what_the_documents_say(cluster: Cluster, parts: Parts) -> 
     printed = {}
     for command in KUBECTL:
         for_this = command.replace(" NAME", " default").replace(" NODE ", " node-a ")
-        to_run = for_this if len(command.split()) >= SHORTEST_COMMAND else f"{for_this} --help"
+        to_run = f"{for_this} --help" if VERB.match(command) else for_this
         printed[command] = typed(of_cluster(to_run, cluster.name), HOME=str(cluster.state))
     (inventory,) = (output for command, output in printed.items() if "jsonpath" in command)
     assert len(json.loads(inventory)["devices"]) == len(default_gpus(0))

@@ -5,6 +5,7 @@ had it.
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,13 +110,8 @@ def _device(
     ground: Playground, whole: WholePod, chosen: frozenset[str], origins: Origins, *, see_inside: bool
 ) -> str | None:
     """Whose device it has, if everybody says the same; else what they say."""
-    recorded = {
-        health.get("resourceID")
-        for status in _statuses(whole)
-        for resource in status.get("allocatedResourcesStatus") or ()
-        for health in resource.get("resources") or ()
-    }
-    by_source = {"the Binding": chosen, "the kubelet": recorded}
+    recorded = frozenset[str]().union(*ground.laws.recorded(whole.metadata.uid).values())
+    by_source: dict[str, AbstractSet[str]] = {"the Binding": chosen, "the kubelet": recorded}
     if see_inside:
         by_source["the container"] = _seen(ground, whole.metadata.name)
     if len({frozenset(devices) for devices in by_source.values()}) > 1:

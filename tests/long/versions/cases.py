@@ -1,6 +1,7 @@
-"""What is played on every version: laws on kubelets, refused pods, and pods that see no GPU."""
+"""What is played on every version: laws on kubelets, restarts, refused pods, and pods that see no GPU."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 
 from cluster import names
@@ -22,24 +23,34 @@ from tests.long.test_refused_pods import (
     test_after_a_reboot_with_a_late_agent_pods_come_back_and_run,
     without_power,
 )
+from tests.long.test_restarts import (
+    test_a_restarted_extender_knows_the_earlier_assignments,
+    test_pods_of_a_kubelet_that_goes_down_and_comes_back_run_with_the_assigned_devices,
+    test_running_pods_outlive_a_killed_agent_and_a_new_one_serves_new_pods,
+)
 
 __all__ = [
     "test_a_pod_bound_by_hand_to_a_full_node_waits_and_runs_when_there_is_room",
     "test_a_pod_without_a_gpu_sees_none_where_an_administrator_wants_that",
+    "test_a_restarted_extender_knows_the_earlier_assignments",
     "test_after_a_reboot_with_a_late_agent_pods_come_back_and_run",
     "test_l1_a_burst_of_sixteen_pods_fills_eight_devices_and_no_pod_fails",
     "test_l3_l4_two_booked_pods_at_once_take_one_victim_each_and_no_more",
     "test_l4_a_released_booking_ends_its_pods_and_leaves_later_ones_alone",
     "test_l7_forged_cover_annotations_are_overwritten_at_creation",
+    "test_pods_of_a_kubelet_that_goes_down_and_comes_back_run_with_the_assigned_devices",
     "test_pods_that_come_right_after_one_that_the_kubelet_rejects_get_their_own_devices",
+    "test_running_pods_outlive_a_killed_agent_and_a_new_one_serves_new_pods",
     "without_power",
 ]
 
 
-def on(name: str, *, kubernetes: str = "", emulates: str = "") -> Design:
+def on(
+    name: str, *, kubernetes: str = "", emulates: str = "", kubelets: Mapping[str, str] | None = None
+) -> Design:
     """The usual testbed, on another version."""
     usual = {key: getattr(DESIGN, key) for key in ("server", "controller", "resources")}
-    return Design(name=name, kubernetes=kubernetes, emulates=emulates, **usual)
+    return Design(name=name, kubernetes=kubernetes, emulates=emulates, kubelets=kubelets or {}, **usual)
 
 
 def ambiguous(parts: Parts) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
+from booking.capacity import Capacity
 from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.store_records import Block
@@ -471,3 +472,19 @@ def test_a_link_may_spell_a_model_as_its_driver_does(site: Site) -> None:
     assert f'value="{A6000}" selected' in page
     assert site.see("/inside", query_string={"model": spelled}, headers=HTMX).status_code == 200
     assert page.count('<details class="more" open') == 1
+
+
+def test_a_share_is_booked_and_shown_as_a_part_of_a_gpu(site: Site) -> None:
+    site.capacity = Capacity({A100: {"node-a": 2}}, memories={A100: 81_000})
+    assert "Can be booked: 1 \N{MULTIPLICATION SIGN} 19.8 GiB of A100 SXM4 80GB" in page_text(
+        book(site, "/check", memory="25%")
+    )
+    assert "is no amount of memory" in page_text(book(site, "/check", memory="20GB"))
+    answer = book(site, memory="20Gi")
+    page = page_text(site.see(answer.headers["Location"].partition("#")[0]))
+    assert "1 \N{MULTIPLICATION SIGN} 20 GiB of A100 SXM4 80GB" in page
+    assert "nvidia.com/gpumem: 20480" in page
+    site.visibility = "names"
+    inside = page_text(site.see(f"/?open={A100}", user="bob"))
+    assert "1 \N{MULTIPLICATION SIGN} 20 of 79.1 GiB" in inside
+    assert "1 of 2 bookable" in inside

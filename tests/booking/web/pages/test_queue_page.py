@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+from booking.principals import Principal
+from cluster import names
 from cluster.kube.resources import LEASES, NODES, PODS
 from tests.booking.web.pages.site import Site, page_text
 from tests.fakes.objects import A100, a100, a_lease, a_node, a_pod
@@ -61,3 +63,35 @@ def test_why_says_the_pods_place(site: Site) -> None:
 def test_without_knowledge_of_the_cluster_there_is_no_line(site: Site) -> None:
     site.unknown_capacity = "The nodes are not known."
     assert "The nodes are not known." in page_text(site.see("/queue"))
+
+
+def test_what_a_gang_waits_for_is_on_the_page_and_in_the_answer_to_why(site: Site) -> None:
+    contended(site)
+    pod = a_pod("g-0").of("alice").asks(1).wants(A100).behind().with_annotation(names.GANG, "g")
+    pod = pod.created(site.clock.now()).with_annotation(names.GANG_SIZE, "2")
+    site.cache.of(PODS).upsert(pod.obj)
+    (model,) = queue(site)["models"]
+    (row,) = (one for one in model["pods"] if one["name"] == "g-0")
+    assert (row["position"], row["gang_pods"], row["gang_size"]) == (None, 1, 2)
+    assert "1 of 2 pods" in page_text(site.see("/queue"))
+    assert "1 of 2 exist" in page_text(site.see("/why/default/g-0"))
+    site.cache.of(PODS).upsert(pod.called("g-1").obj)
+    assert "It is one of a gang of 2 pods" in page_text(site.see("/why/default/g-1"))
+
+
+def test_the_picture_has_everybodys_gpus_over_time_and_what_one_deserves(site: Site) -> None:
+    site.visibility = "names"
+    contended(site)
+    site.shares.reconcile()
+    site.clock.advance(60)
+    site.cache.of(PODS).remove(site.cache.pods["uid-b0"])
+    pod = a_pod("alice-2").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)})
+    site.cache.of(PODS).upsert(pod.created(site.clock.now()).obj)
+    site.cache.of(LEASES).upsert(a_lease("n0", renewed=site.clock.now()))
+    site.shares.reconcile()
+    site.clock.advance(60)
+    (found,) = site.live.shares_over_time(Principal(user="alice", name="alice"))
+    assert [(user.user, user.held) for user in found.users] == [("alice", (0, 1)), ("bob", (2, 1))]
+    assert found.deserved == (1.0, 1.0)
+    page = site.see("/queue").get_data(as_text=True)
+    assert 'class="a-mine band" d="M0.0 140H720.0V70H1440.0V140H0.0Z"' in page

@@ -1,3 +1,5 @@
+import pytest
+
 from cluster import names
 from cluster.decide.booking_plan.supply import bookable_devices
 from tests.fakes.objects import A100, a100
@@ -23,3 +25,11 @@ def test_an_unhealthy_device_is_known() -> None:
 
 def test_devices_that_claims_give_cannot_be_booked() -> None:
     assert not list(bookable_devices((a100(0, resource=names.CLAIM_RESOURCE),)))
+
+
+@pytest.mark.parametrize("model", [f"{A100}{names.SHARED_MODEL}", names.MIXED_MODEL, names.MIXED_REPLICA])
+def test_beside_another_plugin_neither_replicas_nor_gpus_of_an_uncertain_model_can_be_booked(
+    model: str,
+) -> None:
+    assert not list(bookable_devices((a100(0, model=model, numbered=True),)))
+    assert list(bookable_devices((a100(0, model=A100, numbered=True),)))

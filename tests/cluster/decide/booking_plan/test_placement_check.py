@@ -369,3 +369,42 @@ def test_a_booking_is_planned_in_whole_seconds_at_its_places() -> None:
         "b-7", at, at + 3600, 3, is_whole=True, plan=(("n1", 1), ("n0", 2))
     )
     assert planned_booking(a_booking(topology="single-node")).is_whole is False
+
+
+# --- shares ------------------------------------------------------------------------------------------
+def _share(name: str, node: str, *lanes: int, start: datetime = EPOCH, hours: int = 4) -> Booking:
+    places = [{"node": node, "count": len(lanes), "lanes": lanes}]
+    return a_booking(
+        name, count=len(lanes), start=start, end=start + hours * HOUR, places=places, memory=1, topology="any"
+    )
+
+
+def test_a_check_is_needed_where_shares_are_booked_and_those_of_one_lane_take_one_device() -> None:
+    check = _found({"n0": 1, "n1": 1}, _share("b-1", "n0", 1), _share("b-2", "n0", 1), _single("b-3", "n1"))
+    assert check is not None
+    assert check.holds()
+    assert [check.has(f"b-{number}", "n0") for number in (1, 2, 3)] == [1, 1, 0]
+    assert check.allows("b-1", "n0", 1)
+
+
+def test_a_pod_of_a_share_keeps_its_whole_lane_on_its_node() -> None:
+    bookings = _share("b-1", "n0", 1), _share("b-2", "n0", 1), _single("b-3", "n1")
+    check = _check({"n0": 1, "n1": 1}, *bookings, pins={"b-1": {"n0": 1}})
+    assert not check.allows("b-2", "n1", 1)
+    assert check.allows("b-2", "n0", 1)
+    assert not check.allows("b-3", "n0", 1)
+
+
+def test_a_share_may_be_on_another_node_where_a_device_is_left_for_it() -> None:
+    bookings = _share("b-1", "n0", 1), _share("b-2", "n0", 1), _single("b-3", "n1")
+    check = _check({"n0": 1, "n1": 2}, *bookings, pins={"b-1": {"n0": 1}})
+    assert check.allows("b-2", "n1", 1)
+    assert check.has("b-1", "n0") == 0
+
+
+def test_shares_of_several_lanes_are_had_where_each_has_its_place() -> None:
+    places = [{"node": "n0", "count": 1, "lanes": [1]}, {"node": "n1", "count": 1, "lanes": [2]}]
+    booking = a_booking(count=2, memory=1, topology="any", places=places, end=EPOCH + HOUR)
+    check = _check({"n0": 1, "n1": 1}, booking)
+    assert [check.allows("b-1", node, 1) for node in ("n0", "n1")] == [True, True]
+    assert not check.allows("b-1", "n0", 2)

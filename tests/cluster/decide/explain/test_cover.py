@@ -118,20 +118,20 @@ def test_an_empty_user_counts_as_no_owner() -> None:
     assert _messages(pod) == ["So no booking can cover it."]
 
 
-@pytest.mark.parametrize(
-    ("pod", "what"),
-    [
-        (alices().asks(1).asks(1, container="part", resource="nvidia.com/mig-1g.5gb"), "several"),
-        (alices().shares(memory=8_192), "a share"),
-    ],
-)
-def test_a_pod_that_asks_for_shares_or_devices_of_two_kinds_can_never_be_covered(
-    pod: PodBuilder, what: str
-) -> None:
+def test_a_pod_that_asks_for_devices_of_two_kinds_can_never_be_covered() -> None:
+    pod = alices().asks(1).asks(1, container="part", resource="nvidia.com/mig-1g.5gb")
     assert _messages(pod, bookings=(a_booking(),)) == [
-        f"Bookings cover whole devices of one kind, and it asks for {what}."
+        "Bookings cover devices of one kind, and it asks for several."
     ]
     assert _would(pod, bookings=(a_booking(),)) == []
+
+
+def test_a_pod_that_is_larger_than_a_booking_of_shares_learns_how_large_they_are() -> None:
+    quarter = a_booking(memory=20_000)
+    (message,) = _messages(alices().shares(memory=30_000), bookings=(quarter,))
+    assert "it is for shares of 20000 MiB, and the pod asks for 30000 MiB of a GPU" in message
+    (message,) = _messages(alices().asks(1), bookings=(quarter,))
+    assert "it is for shares of 20000 MiB, and the pod asks for 1 GPU" in message
 
 
 def test_a_pod_that_asks_for_another_resource_than_its_booking_learns_which_one_is_covered() -> None:

@@ -1,0 +1,3 @@
+module gpu-booking.io/devcluster/null-extender
+
+go 1.26.0

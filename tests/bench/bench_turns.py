@@ -1,0 +1,172 @@
+"""Turns on a real API server: how soon a freed GPU is the next pod's, and what a long line costs others.
+
+Pods wait behind our gate, set as admission would set it; a stock kube-scheduler binds them. Their users and
+priorities are such that it is known who is next.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+from cluster import names
+from cluster.fake.merging import merged
+from cluster.kube.resources import NODES, PODS
+from cluster.objects.inventory import encode_inventory
+from cluster.process.clock import SystemClock
+from devcluster.product import Parts
+from tests.bench.arena import Arena, arena, gpu_pod
+from tests.bench.lab import Lab
+from tests.bench.measure import Measure
+from tests.bench.pods import NAMESPACE
+from tests.bench.rows import Kind, Row, Target
+from tests.bench.simulated import GPUS, in_parallel, program
+from tests.bench.table import percentile
+from tests.fakes.objects import A100, A6000, a6000
+
+OF_EACH: Final = 50
+"""Nodes of the model that everybody wants, and nodes of the free one."""
+USERS: Final = 50
+WAITING: Final = 500
+FREED: Final = 100
+"""GPUs that are freed one after the other."""
+AT_ONCE: Final = 200
+SUBMITTED: Final = 10_000
+ALONE: Final = 60
+"""Pods of alice's that are measured while nothing happens."""
+BETWEEN: Final = 0.05
+"""Seconds between two of her pods."""
+_IDLE: Final = "nobody waits: a pod created to bound on a free GPU"
+_LINE: Final = f"while {WAITING} pods of {USERS} users wait, {2 * OF_EACH} simulated nodes"
+_FREED: Final = {
+    percent: Kind(
+        f"turns-freed-p{percent}",
+        f"GPU freed to the next pod bound {_LINE}, p{percent} of {FREED}",
+        "ms",
+        _IDLE,
+        target=Target(value={50: 60, 99: 150}[percent]),
+    )
+    for percent in (50, 99)
+}
+_RATE: Final = Kind(
+    "turns-rate",
+    f"turns a second, {AT_ONCE} GPUs freed at once {_LINE} (published: KAI's fill 10, Kueue 42)",
+    "1/s",
+    target=Target(value=100, at_least=True),
+)
+_BESIDE: Final = Kind(
+    "turns-beside",
+    f"alice's pod on a free GPU, created to bound while bob submits {SUBMITTED} for another model, p50",
+    "ms",
+    _IDLE,
+    target=Target(ratio=1.2),
+)
+
+
+def measure(_lab: Lab) -> Iterator[Row]:
+    """Idle, then with a line, then with a long one."""
+    with arena(2 * OF_EACH) as place, place.scheduling(), _controller(place):
+        line = Line(place)
+        line.fill()
+        idle = line.bound_alone("idle", lambda number: number >= ALONE)
+        line.stand()
+        freed = [line.free(number % USERS, number // USERS) for number in range(FREED)]
+        for percent, kind in _FREED.items():
+            yield kind.row(1e3 * percentile(freed, percent), 1e3 * percentile(idle, percent))
+        yield _RATE.row(AT_ONCE / line.free_many())
+        with line.submitting() as is_done:
+            busy = line.bound_alone("busy", lambda _: is_done())
+        yield _BESIDE.row(1e3 * percentile(busy, 50), 1e3 * percentile(idle, 50))
+
+
+@contextmanager
+def _controller(place: Arena) -> Iterator[None]:
+    """A controller that gives turns."""
+    daemon = Parts(place.cluster).start_controller()
+    yield
+    daemon.kill()
+
+
+class Line:
+    """The users' pods: ``runs-USER-NUMBER`` and ``waits-USER-NUMBER``."""
+
+    def __init__(self, place: Arena) -> None:
+        self._place = place
+        self._clock = SystemClock()
+
+    def fill(self) -> None:
+        """Half of the nodes get another model; all GPUs of the first are in use, by everybody alike."""
+        for name in self._place.nodes[OF_EACH:]:
+            inventory = encode_inventory(tuple(a6000(index, name) for index in range(GPUS)))
+            self._place.kube.patch(NODES, name, {"metadata": {"annotations": {names.INVENTORY: inventory}}})
+        found = [(user, number) for user in range(USERS) for number in range(OF_EACH * GPUS // USERS)]
+        self._place.create(_pod(f"runs-{user}-{number}", f"u{user}") for user, number in found)
+        for user, number in found:
+            self._place.sightings.at(f"runs-{user}-{number}", "Running")
+
+    def stand(self) -> None:
+        """Everybody's pods wait, each user's in the order of their numbers."""
+        each = WAITING // USERS
+        self._place.create(
+            _queued(f"waits-{user}-{number}", f"u{user}", priority=100 - number)
+            for user in range(USERS)
+            for number in range(each)
+        )
+
+    def free(self, user: int, number: int) -> float:
+        """Seconds until the pod of a user who has just lost one is bound: nobody holds less."""
+        begin = self._remove(user, number)
+        return self._place.sightings.at(f"waits-{user}-{number}", "bound") - begin
+
+    def _remove(self, user: int, number: int) -> float:
+        begin = self._clock.monotonic()
+        name = f"runs-{user}-{number}"
+        self._place.kube.delete(PODS, name, namespace=NAMESPACE, grace_seconds=0)
+        return begin
+
+    def free_many(self) -> float:
+        """Seconds until as many pods are bound as GPUs are freed at once."""
+        first, each = FREED // USERS, AT_ONCE // USERS
+        chosen = [(user, first + number) for user in range(USERS) for number in range(each)]
+        begin = self._clock.monotonic()
+        in_parallel([partial(self._remove, user, number) for user, number in chosen])
+        bound = [self._place.sightings.at(f"waits-{user}-{number}", "bound") for user, number in chosen]
+        return max(bound) - begin
+
+    def bound_alone(self, prefix: str, is_over: Callable[[int], bool]) -> list[float]:
+        """Seconds from creation to bind of alice's pods, one after the other, on the free model."""
+        found: list[float] = []
+        never = threading.Event()
+        while not is_over(len(found)):
+            self._clock.wait(never, BETWEEN)
+            name, begin = f"{prefix}-{len(found)}", self._clock.monotonic()
+            self._place.kube.create(PODS, _pod(name, "alice", model=A6000), namespace=NAMESPACE)
+            found.append(self._place.sightings.at(name, "bound") - begin)
+            self._place.remove([name])
+        return found
+
+    @contextmanager
+    def submitting(self) -> Iterator[Callable[[], bool]]:
+        """Bob submits his pods; gives a function that says whether he has done so."""
+        bodies = (_queued(f"bob-{number}", "bob", priority=0) for number in range(SUBMITTED))
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(self._place.create, bodies)
+            yield done.done
+            done.result()
+
+
+def _pod(name: str, user: str, *, model: str = A100) -> dict[str, Any]:
+    return merged(gpu_pod(name, model=model), {"metadata": {"annotations": {names.USER: user}}})
+
+
+def _queued(name: str, user: str, *, priority: int) -> dict[str, Any]:
+    gate = {"spec": {"schedulingGates": [{"name": names.QUEUE}]}}
+    own = {"metadata": {"annotations": {names.PRIORITY: str(priority)}}}
+    return merged(merged(_pod(name, user), gate), own)
+
+
+MEASURE: Final = Measure(
+    "turns", (*_FREED.values(), _RATE, _BESIDE), measure, on_cluster=True, prepare=program
+)

@@ -1,0 +1,311 @@
+"""L10: fair shares move nothing by their own hand.
+
+Judged when devices are kept for a turn, by shares that are computed here a second time, where everybody
+weighs the same (a test whose policy has groups, quotas or weights says so to the watcher). Turns beyond a
+share, and gangs, have tests of their own. A take within shares lowers the sum of deficits by exactly what it
+gives. What is free goes to nobody who holds more than another for whose pod it would do: so nobody starves
+while others get more. No owner's pods are taken more than three times a day, and nothing is taken back while
+nobody else has come, gone or changed. In a quiet cluster no free device is refused to a pod that waits in
+line. That no booked pod is taken is judged with L2 and L3.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fractions import Fraction
+from functools import cached_property
+from typing import Final
+
+from cluster import names
+from cluster.decide.protection import never_evicted_reason
+from cluster.objects.device_selector import device_selector_of
+from cluster.objects.hold import Hold
+from cluster.objects.inventory import Device, resource_of
+from cluster.objects.pods import Pod, is_live, is_terminating
+from cluster.objects.scheduling_gates import is_queued, other_gates
+from tests.laws.changes import Change
+from tests.laws.cover import cover
+from tests.laws.departures import departure, is_ordered
+from tests.laws.devices import advertised_devices, floor_of, held, hold_on, holds, needed, plot_of
+from tests.laws.groups import user_of
+from tests.laws.places import Places, for_nothing, is_alive
+from tests.laws.state import State
+
+LAW: Final = "L10"
+MOST_A_DAY: Final = 3
+DAY: Final = timedelta(hours=24)
+GIVEN_FOR: Final = timedelta(seconds=15)
+"""Seconds after the controller's last sign of life within which turns are given."""
+
+
+GANG_SIZE: Final = f"{names.DOMAIN}/gang-size"
+
+
+def is_of_a_gang(pod: Pod) -> bool:
+    """Whether a pod starts and leaves together with others: those are not judged one by one."""
+    return pod.metadata.annotation(GANG_SIZE) is not None
+
+
+def is_owed(pod: Pod) -> bool:
+    """Whether devices are kept for a pod that is above its owner's share, for a turn that was waited for."""
+    try:
+        found = json.loads(pod.metadata.annotation(names.HOLD) or "{}")
+    except ValueError:
+        return False
+    return isinstance(found, dict) and bool(found.get("turn"))
+
+
+def tenant_of(pod: Pod) -> str:
+    """Whose share a pod counts to."""
+    return user_of(pod) or f"namespace/{pod.metadata.namespace}"
+
+
+@dataclass
+class Pool:
+    """Who holds and wants devices of one model without a booking."""
+
+    capacity: int = 0
+    holds: Counter[str] = field(default_factory=Counter)
+    wants: Counter[str] = field(default_factory=Counter)
+    """What is held, and what waiting pods ask for."""
+
+    def deserved(self) -> Mapping[str, Fraction]:
+        """Tenant -> GPUs: nobody more than is wanted, all others the same."""
+        found: dict[str, Fraction] = {}
+        left, open_ = Fraction(self.capacity), sorted(self.wants, key=lambda one: (self.wants[one], one))
+        for number, tenant in enumerate(open_):
+            found[tenant] = min(Fraction(self.wants[tenant]), left / (len(open_) - number))
+            left -= found[tenant]
+        return found
+
+    def deficits(self, moved: Mapping[str, int]) -> Fraction:
+        """The sum of what tenants lack of what they deserve, once so many devices have moved."""
+        return sum(
+            (
+                max(Fraction(0), due - self.holds[who] - moved.get(who, 0))
+                for who, due in self.deserved().items()
+            ),
+            Fraction(0),
+        )
+
+
+def pool_of(model: str, state: State, now: datetime) -> Pool:
+    """The pool of a model at an instant."""
+    pool, booked = Pool(), cover(state, now)
+    leaving = {uid for hold in holds(state).values() for uid in hold.victims}
+    kept = {uuid: uid for uid, hold in holds(state).items() for uuid in hold.devices}
+    for name, node in state.nodes.items():
+        if node.spec.unschedulable or not is_alive(name, state, now):
+            continue
+        holders = plot_of(name, state).holders
+        for device in _of_model(model, state, name):
+            who = [state.pods[uid] for uid in holders.get(device.uuid, ())]
+            by = kept.get(device.uuid)
+            stays = (never_evicted_reason(pod, namespaces={}, home=names.NAMESPACE) for pod in who)
+            is_booked = by in booked or any(pod.metadata.uid in booked for pod in who)
+            if is_booked or any(stays):
+                continue
+            pool.capacity += 1
+            if by is not None:
+                pool.holds[tenant_of(state.pods[by])] += 1
+            for pod in who:
+                if not is_terminating(pod) and pod.metadata.uid not in leaving:
+                    pool.holds[tenant_of(pod)] += 1
+    pool.wants = Counter(pool.holds)
+    for pod in waiting(state, booked):
+        if _could_have(pod, model, state):
+            pool.wants[tenant_of(pod)] += sum(needed(pod).values())
+    return pool
+
+
+def waiting(state: State, booked: Mapping[str, object]) -> Iterator[Pod]:
+    """Pods without a booking that wait for a turn."""
+    for uid, pod in state.by_node[""].pods.items() if "" in state.by_node else ():
+        is_apart = uid in booked or other_gates(pod) or pod.metadata.annotation(names.HOLD)
+        if (
+            is_live(pod)
+            and not is_apart
+            and len(needed(pod)) == 1
+            and names.SHARED_RESOURCE not in needed(pod)
+        ):
+            yield pod
+
+
+def _of_model(model: str, state: State, node: str) -> list[Device]:
+    return [d for d in advertised_devices(state.nodes[node]) if d.is_healthy and d.model == model]
+
+
+def _takes(pod: Pod, device: Device) -> bool:
+    return resource_of(device) in needed(pod) and device_selector_of(pod).takes(device)
+
+
+def _could_have(pod: Pod, model: str, state: State) -> bool:
+    """Whether a node has enough devices for the pod, whoever holds them."""
+    need = sum(needed(pod).values())
+    return any(sum(_takes(pod, d) for d in _of_model(model, state, name)) >= need for name in state.nodes)
+
+
+# --- when devices are kept for a turn ---------------------------------------------------------------------
+def unfair_turn(change: Change, state: State, now: datetime) -> Iterator[str]:
+    """A turn that takes what it must not, or that is another's."""
+    before, after = change.pods or (None, None)
+    hold = hold_on(after) if after else None
+    if after is None or hold is None or hold.need != "share" or (before is not None and hold_on(before)):
+        return
+    if is_owed(after) or any(map(is_of_a_gang, state.pods.values())):
+        return
+    known = state.nodes.get(hold.node)
+    devices = advertised_devices(known) if known else ()
+    model = next((device.model for device in devices if device.uuid in hold.devices), None)
+    if model is not None:
+        turn = _Turn(after, hold, model, state, now)
+        yield from turn.of_taking() if turn.victims else turn.of_order()
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """Devices that are kept for a pod without a booking, in the state in which that was decided."""
+
+    pod: Pod
+    hold: Hold
+    model: str
+    state: State
+    now: datetime
+
+    @cached_property
+    def victims(self) -> list[Pod]:
+        found = (self.state.pods.get(uid) for uid in self.hold.victims)
+        return [pod for pod in found if pod is not None and is_live(pod)]
+
+    @cached_property
+    def pool(self) -> Pool:
+        return pool_of(self.model, self.state, self.now)
+
+    def of_taking(self) -> Iterator[str]:
+        """The sum of deficits falls by less than is taken."""
+        given = len(self.hold.devices)
+        moved = Counter({tenant_of(self.pod): given})
+        for victim in self.victims:
+            moved[tenant_of(victim)] -= len(held(victim, self.state))
+        fall = self.pool.deficits({}) - self.pool.deficits(moved)
+        if fall != given:
+            due = {who: f"{float(amount):.3g}" for who, amount in self.pool.deserved().items()}
+            yield (
+                f"{given} GPUs are taken for {self.pod.key} from {[pod.key for pod in self.victims]}, and the"
+                f" sum of what users lack falls by {float(fall):.3g}: {dict(self.pool.holds)} are held,"
+                f" {due} deserved of {self.pool.capacity}."
+            )
+
+    def of_order(self) -> Iterator[str]:
+        """Somebody who holds less waits for devices that would do."""
+        mine, node = self.pool.holds[tenant_of(self.pod)], self.hold.node
+        for other in waiting(self.state, cover(self.state, self.now)):
+            theirs = self.pool.holds[tenant_of(other)]
+            if theirs < mine and is_queued(other) and self._fits(other):
+                yield (
+                    f"{self.pod.key} has its turn on {node}, whose owner holds {mine} {self.model}, before"
+                    f" {other.key}, whose owner holds {theirs}."
+                )
+                return
+
+    def _fits(self, other: Pod) -> bool:
+        node, floor = self.hold.node, floor_of(self.state)
+        free = for_nothing(other, node, self.model, self.state, floor, self.now)
+        fitting = [d for d in _of_model(self.model, self.state, node) if d.uuid in free and _takes(other, d)]
+        places = Places(self.state, floor, self.now)
+        return len(fitting) >= sum(needed(other).values()) and any(places.open_to(other, [node]))
+
+
+# --- over time ----------------------------------------------------------------------------------------------
+class Takings:
+    """What was taken for shares, and from whom."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, list[datetime]] = {}
+        """Owner -> when pods of it were taken."""
+        self._given: set[tuple[str, str]] = set()
+        """(For whom, from whom), while nobody comes or goes by themselves."""
+        self._ours: set[str] = set()
+        """Owners whose pods we have taken, and which may come back."""
+
+    def see(self, change: Change, state: State) -> Iterator[str]:
+        """What a change breaks; state: after it."""
+        before, after = change.pods or (None, None)
+        leaves = departure(change)
+        if leaves is not None and leaves.reason == "evicted" and not is_ordered(change):
+            taker = next((u for u, h in holds(state).items() if leaves.pod.metadata.uid in h.victims), None)
+            if taker is not None and holds(state)[taker].need == "share":
+                yield from self._take(leaves.pod, state.pods[taker], change.instant)
+                return
+        if change.plural in {"bookings", "nodes"} and not _is_the_same(change):
+            self._given.clear()
+        pod = after or before
+        if (
+            pod is not None
+            and needed(pod)
+            and owner_of(pod) not in self._ours
+            and (before is None or after is None or is_live(before) != is_live(after))
+        ):
+            self._given.clear()
+
+    def _take(self, victim: Pod, taker: Pod, at: datetime) -> Iterator[str]:
+        owner = owner_of(victim)
+        self._ours.add(owner)
+        if is_of_a_gang(victim):
+            return
+        recent = [then for then in self._taken.get(owner, ()) if at - then < DAY]
+        self._taken[owner] = [*recent, at]
+        if len(recent) >= MOST_A_DAY:
+            yield f"{victim.key} is taken for a share, and {len(recent)} times before within a day."
+        if is_owed(taker):
+            return
+        pair = tenant_of(taker), tenant_of(victim)
+        if pair[::-1] in self._given:
+            yield (
+                f"{victim.key} of {pair[1]} is taken for {taker.key} of {pair[0]}, from whom GPUs were taken"
+                f" for {pair[1]} before, and nobody else has come or gone since."
+            )
+        self._given.add(pair)
+
+
+def owner_of(pod: Pod) -> str:
+    """Equal for a pod and those that come in its place."""
+    controller = pod.metadata.controller
+    return controller.uid if controller else pod.key
+
+
+def _is_the_same(change: Change) -> bool:
+    """Whether a node is as good for pods as before."""
+    if change.plural != "nodes" or change.before is None or change.after is None:
+        return False
+    before, after = (one.metadata.annotation(names.INVENTORY) for one in (change.before, change.after))
+    return before == after
+
+
+# --- in a quiet cluster -----------------------------------------------------------------------------------
+def refused_though_free(state: State, now: datetime) -> Iterator[str]:
+    """A pod waits in line for a turn, and devices are free that would do."""
+    silence, found = state.silence(names.CONTROLLER_LEASE, now), state.leases.get(names.CONTROLLER_LEASE)
+    if found is None or silence is None or silence > GIVEN_FOR:
+        return
+    if not found.lease.metadata.annotation(names.FAIR_SHARES):
+        return
+    floor = floor_of(state)
+    places = Places(state, floor, now)
+    queued = (pod for pod in waiting(state, cover(state, now)) if is_queued(pod) and not is_of_a_gang(pod))
+    for pod in queued:
+        for name in state.nodes:
+            by_model: Counter[str] = Counter()
+            for device in filter(
+                lambda d: d.is_healthy and _takes(pod, d), advertised_devices(state.nodes[name])
+            ):
+                by_model[device.model] += device.uuid in for_nothing(
+                    pod, name, device.model, state, floor, now
+                )
+            if max(by_model.values(), default=0) >= sum(needed(pod).values()) and any(
+                places.open_to(pod, [name])
+            ):
+                yield f"{pod.key} waits in line, and {name} has devices for it that nobody holds."
+                break
