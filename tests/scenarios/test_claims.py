@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from booking.fair_shares_file import OFF
 from cluster import names
 from cluster.kube.resources import RESOURCE_CLAIMS
 from tests.scenarios.claiming import (
@@ -67,7 +68,7 @@ def test_a_pod_leaves_for_a_booked_pod_with_a_claim(claims: Claims) -> None:
 def test_pods_that_share_a_claim_leave_together(claims: Claims) -> None:
     world = claims(gpus=1)
     claim(world, "shared")
-    with world.laws.expecting("L1", "L3"):  # the watcher knows no holder of several pods
+    with world.laws.expecting("L1"):  # the watcher knows no holder of several pods
         bobs = {name: world.bob.create(claiming(name, "shared", named=True)) for name in ("bob-1", "bob-2")}
         world.until(lambda: runs(world, *bobs), "both run on one GPU")
         world.alice.book(model=BY_CLAIM)
@@ -149,7 +150,7 @@ def test_a_device_is_kept_until_kubernetes_takes_it_from_the_claim(claims: Claim
 
 def test_a_pod_whose_device_another_claim_has_is_not_bound(claims: Claims) -> None:
     """kube-scheduler's set has lost a device that two claims had: it gives it to a third pod, we do not."""
-    world = claims(gpus=1)
+    world = claims(gpus=1, fair_shares=OFF)
     world.bob.create(claiming("bob-1"))
     world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
     (bobs,) = devices_of_claims(world)["n0/gpu-0"]
