@@ -218,6 +218,7 @@ def terms_of(settings: ServerSettings) -> EvictionSettings:
     return EvictionSettings(
         namespace=settings.namespace,
         maia=settings.maia,
+        dra_driver=settings.dra_driver,
         restart_cost_seconds=settings.restart_cost_seconds,
         end_action_without_controller=settings.end_action_without_controller,
         end_action_with_controller=settings.end_action_with_controller,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.kube.interface import Kube
 from cluster.process.clock import Clock
 from deviceplugin.advertised import AdvertisingOptions
@@ -179,7 +179,9 @@ def _claims(
         node=settings.node_name,
         kubelet_state=settings.kubelet_state or settings.kubelet_root,
         cdi=settings.cdi_dir,
-        specification=lambda nodes: folders.specification(nodes, folders.mounts(), names.CLAIM_CDI_KIND),
+        specification=lambda nodes: folders.specification(
+            nodes, folders.mounts(), claim_names.CLAIM_CDI_KIND
+        ),
         file=_prepared(settings),
         clock=clock,
         is_ending=is_ending,

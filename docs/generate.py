@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from cluster import dialect_names, event_reasons, names
+from cluster import claim_names, dialect_names, event_reasons, names
 from cluster.process import logs
 from docs.tables import scheduler
 from docs.tables.commands import commands_table, shared_options_table
@@ -82,7 +82,7 @@ def names_table(which: str) -> str:
     """The names of one table: ``keys``, ``state``, ``objects``, ``foreign`` or ``reasons``."""
     spelled = (
         (home, getattr(home, name), text)
-        for home in (names, event_reasons, dialect_names)
+        for home in (names, event_reasons, dialect_names, claim_names)
         for name, text in docstrings(ROOT / f"{home.__name__.replace('.', '/')}.py").items()
     )
     # Groups of names are not names themselves.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from cluster import names
+from cluster import claim_names
 from deviceplugin.device_nodes import DeviceNodes
 from deviceplugin.dra.prepared import PreparedClaim
 from deviceplugin.injection import cdi
@@ -42,17 +42,17 @@ class ClaimFiles:
     def keep_only(self, uids: Collection[str]) -> None:
         """Remove the files of all other claims."""
         wanted = {self._path(uid) for uid in uids}
-        for path in self._folder.glob(f"{names.CLAIM_CDI_PREFIX}*.json"):
+        for path in self._folder.glob(f"{claim_names.CLAIM_CDI_PREFIX}*.json"):
             if path not in wanted:
                 path.unlink(missing_ok=True)
 
     def _path(self, uid: str) -> Path:
-        return self._folder / f"{names.CLAIM_CDI_PREFIX}{uid}.json"
+        return self._folder / f"{claim_names.CLAIM_CDI_PREFIX}{uid}.json"
 
 
 def cdi_names(claim: PreparedClaim, device: str) -> list[str]:
     """By which names the kubelet has the runtime add a device of the claim."""
-    return [f"{names.CLAIM_CDI_KIND}={_device(claim.uid, device)}"]
+    return [f"{claim_names.CLAIM_CDI_KIND}={_device(claim.uid, device)}"]
 
 
 def _device(uid: str, device: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from cluster import names
+from cluster import claim_names
 from cluster.kube.interface import Kube
 from cluster.objects.pods import Pod, is_terminal
 from cluster.objects.slots import physical
@@ -40,7 +40,7 @@ def prepared_file(kubelet_root: Path, driver: str, proc_root: Path) -> PreparedF
         boot = (proc_root / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         boot = ""
-    return PreparedFile(kubelet_root / "plugins" / driver / names.CLAIMS_FILE, boot)
+    return PreparedFile(kubelet_root / "plugins" / driver / claim_names.CLAIMS_FILE, boot)
 
 
 class ClaimServing:

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.kube.backoff import Backoff
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.interface import Kube, Selection
@@ -93,7 +93,7 @@ class SlicePublisher:
         """
         selected = Selection(field_selector=f"spec.nodeName={self._node},spec.driver={self._driver}")
         have = {one.metadata.name: one for one in self._kube.list(RESOURCE_SLICES, selected).items}
-        ours = f"{names.SLICE_PREFIX}{self._node}-"
+        ours = f"{claim_names.SLICE_PREFIX}{self._node}-"
         foreign = sorted(name for name in have if not name.startswith(ours))
         self._foreign = (
             f"Another driver has published {foreign[0]} for {self._driver} on this node: remove that driver,"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cluster import names
+from cluster import claim_names
 from deviceplugin.advertised import device_name
 from deviceplugin.node.feature_labels import family
 from deviceplugin.nvml.inventory import NodeDevice
@@ -86,7 +86,7 @@ def semantic(version: str) -> str | None:
 def _entry(name: str, device: NodeDevice, around: Surroundings, state: str | None) -> Entry:
     entry: Entry = {"name": name, "attributes": _attributes(device, around), "capacity": _capacity(device)}
     if state is not None:
-        entry["taints"] = [{"key": names.UNHEALTHY_TAINT, "value": state, "effect": "NoSchedule"}]
+        entry["taints"] = [{"key": claim_names.UNHEALTHY_TAINT, "value": state, "effect": "NoSchedule"}]
     return entry
 
 

@@ -118,7 +118,7 @@ class ClusterState(ClusterCache):
             sources=sources,
             claims=claims,
         )
-        self._scheduler = scheduler
+        self._scheduler, self._unanswered = scheduler, dict[str, float]()
         self._booking_plans = BookingPlans(self)
         self.index = EquivalenceCache(self, clock)
         """Which nodes fit which request."""
@@ -140,8 +140,6 @@ class ClusterState(ClusterCache):
         """Binds that wait for the kubelet of their node."""
         self._turns = Turns(self.renewals, clock.monotonic)
         self._seen: OrderedDict[str, Pod] = OrderedDict()
-        self._unanswered: dict[str, float] = {}
-        """Uid -> since when a kubelet's answer is expected: the decision, or when the pod was seen bound."""
         pods.observe(self._note_pod)
         pods.observe_lists(self._drop_missing)
         self.of(NODES).observe(self._note_node)

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from cluster import dialect_names, event_reasons, names
+from cluster import claim_names, dialect_names, event_reasons, names
 from tests.architecture.checkout import name_of, tree_of
 from tests.architecture.strings import BEGIN, END, HOLE, Known, bare, evaluated, marked, string_of, strings_in
 
 Meanings = Mapping[str, str]
 """Dotted name of a constant -> what it stands for, marked."""
 
-HOMES: Final = (names, event_reasons, dialect_names)
+HOMES: Final = (names, event_reasons, dialect_names, claim_names)
 """The modules in which names are written."""
 _OF_HOMES: Final = [
     (home.__name__, name, value)

@@ -44,11 +44,11 @@ def _rate(name: str, nodes: int, qps: int, floor: str, target: Target | None) ->
 
 
 _RATES: Final = {
-    nodes: _rate(f"schedule-{nodes}-nodes", nodes, QPS, _NULL, Target(ratio=0.9, at_least=True))
+    nodes: _rate(f"schedule-{nodes}-nodes-null", nodes, QPS, _NULL, Target(ratio=0.9, at_least=True))
     for nodes in SIZES
 }
 _BARE: Final = {
-    nodes: _rate(f"schedule-{nodes}-nodes-bare", nodes, QPS, _NONE, Target(ratio=ratio, at_least=True))
+    nodes: _rate(f"schedule-{nodes}-nodes", nodes, QPS, _NONE, Target(ratio=ratio, at_least=True))
     for nodes, ratio in zip(SIZES, (0.7, 0.75), strict=True)
 }
 _PROCESSOR: Final = {

@@ -104,6 +104,7 @@ def test_every_setting_of_evictions_that_the_server_has_reaches_what_it_says_of_
         "namespace": "elsewhere",
         "maia": True,
         "restart_cost_seconds": 7.0,
+        "dra_driver": "gpu.example.com",
         "end_action_without_controller": "delete",
         "end_action_with_controller": "delete",
     }

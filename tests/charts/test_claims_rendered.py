@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from booking.admission.endpoint import CLAIMS_PATH, PATH
-from cluster import names
+from cluster import claim_names, names
 from devcluster.errors import ClusterError
 from tests.charts.conftest import Render
 from tests.charts.test_rendered import of_kind
@@ -20,17 +20,17 @@ ON = {"dra": {"enabled": True}, "nodeAgent": {"devicePlugin": "dra"}}
 
 def test_the_agent_may_write_slices_of_its_own_node_and_read_claims(render: Render) -> None:
     found = {(one["kind"], one["metadata"]["name"]): one for one in render(ON)}
-    rules = found["ClusterRole", names.AGENT_CLAIMS_ROLE]["rules"]
+    rules = found["ClusterRole", claim_names.AGENT_CLAIMS_ROLE]["rules"]
     assert {(one["resources"][0], *one["verbs"]) for one in rules} == {
         ("resourceclaims", "get"),
         ("resourceslices", "list", "create", "patch", "delete"),
     }
-    assert ("ValidatingAdmissionPolicyBinding", names.SLICES_POLICY) in found
+    assert ("ValidatingAdmissionPolicyBinding", claim_names.SLICES_POLICY) in found
     assert ("DeviceClass", names.DRA_DRIVER) in found
 
 
 def test_without_claims_the_agent_has_no_rights_to_them(render: Render) -> None:
-    assert names.AGENT_CLAIMS_ROLE not in {one["metadata"]["name"] for one in render({})}
+    assert claim_names.AGENT_CLAIMS_ROLE not in {one["metadata"]["name"] for one in render({})}
 
 
 def test_the_agent_sees_both_records_of_claims(render: Render) -> None:
@@ -68,7 +68,7 @@ def test_booked_claims_go_to_one_scheduler_that_asks_about_all_of_its_pods(rende
     webhooks = found["MutatingWebhookConfiguration", names.WEBHOOK]["webhooks"]
     requested = {path["clientConfig"]["service"]["path"]: path["rules"][0]["resources"] for path in webhooks}
     assert requested == {PATH: ["pods"], CLAIMS_PATH: ["resourceclaims"]}
-    assert webhooks[1]["name"] == names.CLAIMS_WEBHOOK
+    assert webhooks[1]["name"] == claim_names.CLAIMS_WEBHOOK
     (condition,) = webhooks[0]["matchConditions"]
     assert "resourceClaims" in condition["expression"]
-    assert ("ValidatingAdmissionPolicyBinding", names.CLAIM_PODS_POLICY) in found
+    assert ("ValidatingAdmissionPolicyBinding", claim_names.CLAIM_PODS_POLICY) in found

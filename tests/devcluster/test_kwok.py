@@ -15,7 +15,7 @@ def test_kwok_manages_simulated_nodes_and_never_a_real_one() -> None:
 
 
 def test_nodes_get_ready_and_pods_run_and_end_by_stages_of_our_own() -> None:
-    stages = [json.loads(text) for text in kwok.configuration().split("\n---\n")]
+    _options, *stages = [json.loads(text) for text in kwok.configuration().split("\n---\n")]
     following = {stage["metadata"]["name"]: stage["spec"]["next"] for stage in stages}
     assert list(following) == ["node-ready", "pod-runs", "pod-ends"]
     assert "phase: Running" in following["pod-runs"]["statusTemplate"]

@@ -15,7 +15,7 @@ import structlog
 from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
-from cluster import names
+from cluster import claim_names, names
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import TAINT_RULES
 from cluster.objects.hold import Hold
@@ -96,7 +96,7 @@ class TaintRules:
         uid = pod.metadata.uid
         digest = sha256(f"{node}/{device}/{key}".encode()).hexdigest()[:12]
         return {
-            "metadata": {"name": f"{names.RULE_PREFIX}{uid}-{digest}", "labels": {names.HOLD_OF: uid}},
+            "metadata": {"name": f"{claim_names.RULE_PREFIX}{uid}-{digest}", "labels": {names.HOLD_OF: uid}},
             "spec": {
                 "deviceSelector": {"driver": self._driver, "pool": node, "device": device},
                 "taint": {"key": names.HELD_TAINT, "value": key, "effect": "NoSchedule"},

@@ -11,6 +11,7 @@ from devcluster.binaries.pins import (
     KIND,
     KWOK,
     MODULES,
+    NULL_EXTENDER,
     OLDER,
     TOOLS,
     Tool,
@@ -22,7 +23,7 @@ from devcluster.binaries.pins import (
 )
 from devcluster.binaries.toolchain import LOCK, parse_version, pinned_requirement
 
-EVERY = (*TOOLS, *OLDER.values(), KWOK, KIND)
+EVERY = (*TOOLS, *OLDER.values(), KWOK, KIND, NULL_EXTENDER)
 KUBERNETES = next(tool for tool in TOOLS if tool.name == "kubernetes")
 HELM = next(tool for tool in TOOLS if tool.name == "helm")
 RUNC = next(tool for tool in TOOLS if tool.name == "runc")

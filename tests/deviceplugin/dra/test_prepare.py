@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.resources import RESOURCE_CLAIMS, Resource
@@ -75,7 +75,7 @@ class Lab:
 
     def files(self) -> set[str]:
         found = (self.folder / "cdi").glob("*.json")
-        return {path.stem.removeprefix(names.CLAIM_CDI_PREFIX) for path in found}
+        return {path.stem.removeprefix(claim_names.CLAIM_CDI_PREFIX) for path in found}
 
 
 def refusal(lab: Lab, claim: ClaimReference) -> str:
@@ -233,7 +233,7 @@ class Claims(RuleBasedStateMachine):
     def lose_a_file(self) -> None:
         """A crash between the record and the claim's file: it is written when the kubelet asks again."""
         for uid in sorted(self.lab.files())[:1]:
-            self.lab.folder.joinpath("cdi", f"{names.CLAIM_CDI_PREFIX}{uid}.json").unlink()
+            self.lab.folder.joinpath("cdi", f"{claim_names.CLAIM_CDI_PREFIX}{uid}.json").unlink()
             claim = next(one for one in self.model if one.uid == uid)
             self.lab.driver.prepare(claim)
 

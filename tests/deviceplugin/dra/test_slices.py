@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.resources import NODES, RESOURCE_SLICES
@@ -106,7 +106,7 @@ def test_nothing_is_written_while_nothing_changes() -> None:
     (second,) = lab.turn()
     assert second["pool"]["generation"] == 2
     assert second["devices"][0]["taints"] == [
-        {"key": names.UNHEALTHY_TAINT, "value": "sick", "effect": "NoSchedule"}
+        {"key": claim_names.UNHEALTHY_TAINT, "value": "sick", "effect": "NoSchedule"}
     ]
 
 
