@@ -139,15 +139,32 @@ class _Connection:
         self.is_reading = False
         """Whether a part of a request has come."""
         self.is_answering = False
+        self.is_sending = False
+        """Whether its answer is on the way, since ``since``."""
 
     def rests(self) -> None:
         """It waits for the next request."""
-        self.since, self.is_reading, self.is_answering = self._clock.monotonic(), False, False
+        self.since, self.is_reading, self.is_sending = self._clock.monotonic(), False, False
+        self.is_answering = False
 
     def begins(self) -> None:
         """The first part of a request has come."""
         if not self.is_reading:
             self.since, self.is_reading = self._clock.monotonic(), True
+
+    def send(self, answer: bytes) -> None:
+        """Send an answer. Who does not read it is cut off, as who does not send a request.
+
+        Raises:
+            OSError: the client is gone, or has been cut off.
+        """
+        self.since, self.is_sending = self._clock.monotonic(), True
+        self.sock.sendall(answer)
+
+    def read_no_more(self) -> None:
+        """Read no further request; what is being answered is sent."""
+        with suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RD)
 
     def cut(self) -> None:
         """End it: its thread reads the end."""
@@ -212,8 +229,7 @@ class LoopbackServer:
         with self._lock:
             open_ones = dict(self._connections)
         for connection in open_ones:
-            if not connection.is_answering:
-                connection.cut()
+            connection.read_no_more()
         until = self._clock.monotonic() + LONGEST_ANSWER_SECONDS
         for thread in open_ones.values():
             thread.join(max(0.0, until - self._clock.monotonic()))
@@ -236,17 +252,25 @@ class LoopbackServer:
     def _accept_one(self) -> None:
         with suppress(ConnectionError):
             sock, _ = self._listening.accept()
+            try:
+                self._begin(sock)
+            except BaseException:
+                sock.close()
+                raise
+            while len(self._connections) >= 2 * self._most and not self._closing.is_set():
+                self._clock.wait(self._closing, CHECKED_EVERY / 10)
+
+    def _begin(self, sock: socket.socket) -> None:
+        """Have a thread serve a connection."""
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = _Connection(sock, self._clock)
+        thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+        with self._lock:  # ``close`` joins only threads that have been started
             if self._closing.is_set():
                 sock.close()
                 return
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = _Connection(sock, self._clock)
-            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
-            with self._lock:
-                self._connections[connection] = thread
             thread.start()
-            while len(self._connections) >= 2 * self._most and not self._closing.is_set():
-                self._clock.wait(self._closing, CHECKED_EVERY / 10)
+            self._connections[connection] = thread
 
     def _watch(self) -> None:
         while not self._clock.wait(self._closing, min(CHECKED_EVERY, self._slowest / 4)):
@@ -260,7 +284,8 @@ class LoopbackServer:
         now = self._clock.monotonic()
         with self._lock:
             waiting = sorted(
-                (one for one in self._connections if not one.is_answering), key=lambda one: one.since
+                (one for one in self._connections if one.is_sending or not one.is_answering),
+                key=lambda one: one.since,
             )
             too_many = len(self._connections) - self._most
         for number, one in enumerate(waiting):
@@ -290,15 +315,17 @@ class LoopbackServer:
                 request.feed(parser, part)
         except _RefusedError as refused:
             if not request.is_complete:
-                connection.sock.sendall(_answer(refused.status, [], b"", stays=False))
+                connection.send(_answer(refused.status, [], b"", stays=False))
                 return False
             stays = False  # what came after the whole request is not read
         connection.is_answering = True
         method = parser.get_method().decode("latin-1")
         status, headers, body, afterwards = self._call(request.environ(method, parser.get_http_version()))
         stays = stays and parser.should_keep_alive() and not self._closing.is_set()
-        connection.sock.sendall(_answer(status, headers, b"" if method == "HEAD" else body, stays=stays))
-        afterwards()
+        try:
+            connection.send(_answer(status, headers, b"" if method == "HEAD" else body, stays=stays))
+        finally:
+            afterwards()
         return stays
 
     def _call(
@@ -313,10 +340,11 @@ class LoopbackServer:
         try:
             answer = self._app(environ, start_response)
             body = b"".join(answer)
+            status, headers = found
         except Exception:
             log.exception("internal error while answering a request", path=environ["PATH_INFO"])
             return HTTPStatus.INTERNAL_SERVER_ERROR, [], b"", lambda: None
-        return found[0], found[1], body, getattr(answer, "close", lambda: None)
+        return status, headers, body, getattr(answer, "close", lambda: None)
 
 
 def _answer(status: HTTPStatus | str, headers: list[tuple[str, str]], body: bytes, *, stays: bool) -> bytes:

@@ -18,7 +18,7 @@ from extender.http_server.server import with_probes
 from tests.extender.http_server.test_server import LIMIT, Served, captured
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 Serving = Server | LoopbackServer
 
@@ -174,6 +174,21 @@ def test_of_too_many_connections_the_one_that_is_idle_longest_is_closed() -> Non
         answers = b"".join(iter(lambda: idle[3].recv(65536), b""))
         assert answers.count(b"HTTP/1.1 200 OK") == 1
         assert b"Connection: close" in answers
+    made.close()
+
+
+def test_clients_that_do_not_read_their_answers_keep_nobody_from_being_served() -> None:
+    def long_answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
+        body = b"x" * (2**24 if environ["PATH_INFO"] == "/long" else 1)
+        start_response("200 OK", [("Content-Length", str(len(body)))])
+        return [body]
+
+    made = loopback(long_answer, 0.5)
+    with ExitStack() as stack:
+        for _ in range(8):
+            silent = stack.enter_context(socket.create_connection(("127.0.0.1", made.port), timeout=60))
+            silent.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert is_alive(made)
     made.close()
 
 
