@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from cluster.kube.errors import ApiError, Request, Unreachable
+from cluster.kube.errors import ApiError, Refusal, Request, Unreachable, refused
 
 
 class Faults:
@@ -13,6 +13,8 @@ class Faults:
         self._errors: list[tuple[str, ApiError]] = []
         self._lost: list[str] = []
         self._rivals: list[tuple[str, Callable[[], object]]] = []
+        self.forbidden: set[tuple[str, str]] = set()
+        """(verb, plural) that nobody may do."""
 
     def fail(self, verb: str, error: ApiError) -> None:
         """Let the next call with this verb fail without effect."""
@@ -45,6 +47,8 @@ class Faults:
                 break
         if self.down:
             raise Unreachable(request, "connection refused")
+        if any(verb == request.verb and f"/{plural}" in request.path for verb, plural in self.forbidden):
+            raise refused(request, Refusal(code=403, message="nobody has the right to that"))
         for fault in self._errors:
             if fault[0] == request.verb:
                 self._errors.remove(fault)

@@ -136,6 +136,11 @@ class FakeKube(UserKube):
         with self._core.lock:
             self._core.faults.fail(verb, error)
 
+    def forbid(self, verb: str, resource: Resource[Any]) -> None:
+        """Refuse all calls with this verb for this kind from now on, as where nobody has the right."""
+        with self._core.lock:
+            self._core.faults.forbidden.add((verb, resource.plural))
+
     def lose(self, verb: str) -> None:
         """Let the next call with this verb be done and its answer be lost."""
         with self._core.lock:

@@ -6,7 +6,6 @@ The nodes' candidates are known beforehand, as the planner's cache of holders ke
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from random import Random
 from time import process_time
 from typing import Final
 
@@ -33,6 +32,7 @@ from tests.bench.measure import Measure
 from tests.bench.measured_cluster import GPUS
 from tests.bench.rows import Kind, Row, Target
 from tests.bench.table import percentile
+from tests.seeded import seeded
 
 WAITING: Final = 10_000
 USERS: Final = 1_000
@@ -106,7 +106,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
 
 
 def _pass(kind: Kind, *, room: int) -> Row:
-    rng = Random(1)  # noqa: S311 - the load is to be the same each time
+    rng = seeded(1)
     sizes = (1, 1, 1, 2, 4, 8)
     units = [
         Unit(uid=f"p{n}", tenant=Tenant(f"u{n % USERS}"), gpus=rng.choice(sizes), kind=n % 3, created=n)
@@ -160,7 +160,7 @@ def _search(kind: Kind, gpus: int, only_over: Mapping[Tenant, int]) -> Row:
 
 def _crowd(only_over: Mapping[Tenant, int]) -> tuple[_Nodes, dict[str, Running]]:
     """Pods of one GPU on every device; with ``only_over`` all users but these hold the same."""
-    rng = Random(2)  # noqa: S311 - the load is to be the same each time
+    rng = seeded(2)
     users = [Tenant(f"u{number}") for number in range(USERS)]
     total = LARGE * GPUS
     extra = [tenant for tenant, more in only_over.items() for _ in range(more)]

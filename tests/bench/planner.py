@@ -1,7 +1,6 @@
 """A process that plans on the largest cluster, and prints what that took. See ``bench_plan``."""
 
 import sys
-from random import Random
 
 import msgspec
 
@@ -22,6 +21,7 @@ from tests.bench.memory import resident
 from tests.bench.table import percentile
 from tests.bench.timing import in_turns, seconds
 from tests.fakes.objects import shared_gpu
+from tests.seeded import seeded
 
 _ROUNDS = 20
 
@@ -84,7 +84,7 @@ def of_shares(nodes: int) -> MeasuredShares:
 
 
 def _sharers(seed: int) -> None:
-    random, device = Random(seed), shared_gpu(0)  # noqa: S311 - the load is to be the same each time
+    random, device = seeded(seed), shared_gpu(0)
     sharers = [
         Sharer(
             Victim(f"p{number}", (device.uuid,), random.randrange(10**9), 0),

@@ -4,11 +4,11 @@ import csv
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from random import Random
 from zlib import crc32
 
 from cluster.decide.fairshare.settings import DAY
 from tests.fairness.simulation import Job, job
+from tests.seeded import seeded
 
 PHILLY = "philly_sia.csv"
 """Microsoft Philly, 2017 (msr-fiddle/philly-traces, CC BY 4.0): timestamp, duration, num_gpus, cluster."""
@@ -50,7 +50,7 @@ def openb(folder: Path, first: float, last: float, users: int = 12) -> list[Job]
 
 def sample(days: float = 4, *, seed: int = 1) -> list[Job]:
     """A synthetic load: some users with many jobs, some with few; sizes and lengths as clusters have them."""
-    rng = Random(seed)  # noqa: S311 - the load is to be the same each time
+    rng = seeded(seed)
     found = []
     for user in range(8):
         at, gap = 0.0, rng.choice([600.0, 1800.0, 5400.0])

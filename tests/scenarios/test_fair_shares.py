@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from booking.reclaimer.fair_shares.record import RecordStore
 from cluster import names
-from cluster.kube.errors import Refusal, Request, refused
-from cluster.kube.resources import PODS
+from cluster.kube.resources import CONFIG_MAPS, PODS
 from cluster.objects.pods import is_live
 from cluster.objects.scheduling_gates import is_queued
 from tests.fakes.objects import a100
@@ -301,16 +299,10 @@ def test_another_leader_goes_on_with_what_is_being_taken(new_world: Worlds, poli
     settled(world)
 
 
-def test_turns_are_given_though_what_was_owed_cannot_be_read(
-    new_world: Worlds, policy: Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_turns_are_given_though_what_was_owed_cannot_be_read(new_world: Worlds, policy: Policy) -> None:
     """A controller without the right to its record."""
-
-    def forbidden(*_: Any) -> None:
-        raise refused(Request("GET", "configmaps"), Refusal(code=403, message="no right"))
-
-    monkeypatch.setattr(RecordStore, "load", forbidden)
     world = new_world(policy_file=policy.path)
+    world.kube.forbid("GET", CONFIG_MAPS)
     waiting = twenty(world)
     world.alice.create(a_pod("alice"))
     world.run(2)

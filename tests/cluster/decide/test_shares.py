@@ -1,6 +1,7 @@
 """Which GPU a pod with a share gets, and why it gets none; gpushare's design document is a test of it."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
 import pytest
 
@@ -12,6 +13,7 @@ from cluster.decide.ledger.amounts import Holding, Room
 from cluster.decide.placement import NoPlaceError, choose, choose_shares, would_hold
 from cluster.decide.predicates import rejection
 from cluster.decide.request import gpu_request_of
+from cluster.decide.shares import place, rooms
 from cluster.objects.assignment import Assignment, encode_drift
 from cluster.objects.inventory import Sharing
 from cluster.objects.share_request import SPREAD
@@ -102,28 +104,30 @@ def test_shares_are_placed_otherwise_where_the_last_one_would_find_no_room() -> 
     assert given(pod, view) == {"main": ("GPU-n0-1",), "b": ("GPU-n0-0",), "c": ("GPU-n0-1",)}
 
 
+class UntriedRoom(Room):
+    """Room of which nobody may take anything for a try."""
+
+    def less(self, holding: Holding) -> Room:
+        raise AssertionError(f"{holding} was tried")
+
+
 @pytest.mark.parametrize("sizes", [[8_200 + index for index in range(12)], [*[8_200] * 9, 1]])
 def test_shares_that_are_too_many_or_too_large_together_are_refused_without_trying_every_place(
-    sizes: list[int], monkeypatch: pytest.MonkeyPatch
+    sizes: list[int],
 ) -> None:
     """Filter asks this of every node, and others wait meanwhile."""
-    tried: list[Room] = []
-    less = Room.less
-
-    def counted(room: Room, part: Holding) -> Room:
-        tried.append(room)
-        return less(room, part)
-
-    monkeypatch.setattr(Room, "less", counted)
     pod = a_pod("many")
     for index, size in enumerate(sizes):
         pod = pod.shares(container=f"c{index}", memory=size)
 
-    assert refused(pod, used({index: 1 + index for index in range(8)}, gpus=8)) in {
-        "share-in-use",
-        "share-too-large",
+    view = used({index: 1 + index for index in range(8)}, gpus=8)
+    assert refused(pod, view) in {"share-in-use", "share-too-large"}
+    request = gpu_request_of(pod.obj)
+    found = {
+        model: tuple((device, UntriedRoom(**asdict(room))) for device, room in some)
+        for model, some in rooms(request, view).items()
     }
-    assert not tried
+    assert place(request, found) is None
 
 
 def test_a_pod_with_more_shares_at_one_time_than_a_node_has_slots_is_refused_for_that() -> None:

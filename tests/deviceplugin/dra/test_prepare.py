@@ -4,7 +4,6 @@ import fcntl
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cluster import claim_names, names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
-from cluster.kube.resources import RESOURCE_CLAIMS, Resource
+from cluster.kube.resources import RESOURCE_CLAIMS
 from cluster.objects.inventory import Device
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
@@ -141,20 +140,17 @@ def test_unprepare_waits_for_no_answer_of_the_api_server(tmp_path: Path) -> None
     first, second = lab.claim("first", allocation("gpu-0")), lab.claim("second", allocation("gpu-0"))
     lab.driver.prepare(first)
     lab.knows()
-    requested: list[str] = []
-    read = lab.kube.get
 
-    def get(resource: Resource[Any], name: str, **more: Any) -> Any:
-        requested.append(name)
-        if name == "first":
-            end = threading.Thread(target=lab.driver.unprepare, args=(first.uid,), daemon=True)
-            end.start()
-            end.join(PATIENCE)
-            assert not end.is_alive(), "it waits for the lock"
-        return read(resource, name, **more)
+    def end() -> None:
+        ending = threading.Thread(target=lab.driver.unprepare, args=(first.uid,), daemon=True)
+        ending.start()
+        ending.join(PATIENCE)
+        assert not ending.is_alive(), "it waits for the lock"
 
-    lab.kube.get = get  # type: ignore[method-assign]
+    lab.kube.before("GET", lambda: lab.kube.before("GET", end))
+    known = len(lab.kube.calls)
     assert isinstance(lab.driver.prepare(second), PreparedClaim)
+    requested = [call.path.rpartition("/")[2] for call in lab.kube.calls[known:] if call.verb == "GET"]
     assert requested == ["second", "first"], "an allocation does not change while its pod starts"
 
 

@@ -17,20 +17,13 @@ from deviceplugin.dra.prepared import PreparedClaim
 from deviceplugin.dra.registration import Endpoints
 from deviceplugin.dra.serving import ClaimServing, has_claims, held_by_claims
 from deviceplugin.kubelet.checkpoint import NAME, CheckpointFile
-from deviceplugin.kubelet.pod_source import PodSource
 from deviceplugin.kubelet.registration import SocketNames
 from deviceplugin.nvml.watch import NvmlReport
 from tests.deviceplugin.dra.test_prepare import Lab, allocation
+from tests.deviceplugin.kubelet.test_pod_source import Sources
 from tests.deviceplugin.test_preparation import gpu
 
 NODE = "node-a"
-
-
-class NoPods:
-    """Neither the kubelet nor the API server answers."""
-
-    def at_once(self) -> None:
-        return None
 
 
 class Site:
@@ -44,12 +37,12 @@ class Site:
         nodes = DeviceNodes({one.uuid: (DeviceNode("/dev/x", "/dev/x"),) for one in devices})
         self.cache = DeviceCache()
         self.cache.put(AdvertisedDevices(devices, nodes, reported=True))
-        pods: PodSource = NoPods()  # type: ignore[assignment]
+        silent = Sources()  # neither the kubelet nor the API server answers
         self.sources = AllocatorSources(
             resource=names.GPU_RESOURCE,
             device_cache=self.cache,
             checkpoint=CheckpointFile(root, names.GPU_RESOURCE),
-            pods=pods,
+            pods=silent.pods,
         )
         self.claims = self.serving(is_ending=False)
 

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from cluster.decide.eviction.sharer_selection import Sharer, cheapest_sharers
 from cluster.decide.eviction.victim_selection import Victim, price
 from cluster.decide.ledger.amounts import NO_USE, DeviceUse, Holding
+from cluster.objects.inventory import SharingMode
 from tests.fakes.objects import shared_gpu
 
 DEVICE = shared_gpu(0, memory=80, slots=5)
 
 
-def a_part(memory: int, compute: int, *, slots: int = 1, mode: str | None = "time-slice") -> Holding:
-    return Holding(DEVICE.uuid, memory, compute, mode, slots)  # type: ignore[arg-type]
+def a_part(memory: int, compute: int, *, slots: int = 1, mode: SharingMode | None = "time-slice") -> Holding:
+    return Holding(DEVICE.uuid, memory, compute, mode, slots)
 
 
 def brute_force(stays: DeviceUse, sharers: list[Sharer], wanted: Holding) -> tuple[Victim, ...] | None:
