@@ -12,6 +12,10 @@ NAME: Final = "kwok"
 LABEL: Final = "simulated"
 """Label of the nodes whose kubelets it plays, and of no others."""
 _LEASE_SECONDS: Final = 40
+_DEFAULTS: Final = dict.fromkeys(
+    ("nodeLeaseParallelism", "nodePlayStageParallelism", "podsOnNodeSyncParallelism"), 4
+)
+"""It has no defaults of its own once it is given options."""
 _PARALLEL_PODS: Final = 32
 """Pods that it works on at one time. With its default of 4 a pod of a burst waits up to 0.9 s for its turn; a
 real kubelet, which has its own node only, answers within some hundredths of a second."""
@@ -79,7 +83,7 @@ def configuration() -> str:
     options = {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
         "kind": "KwokConfiguration",
-        "options": {"podPlayStageParallelism": _PARALLEL_PODS},
+        "options": {**_DEFAULTS, "podPlayStageParallelism": _PARALLEL_PODS},
     }
     return "\n---\n".join(json.dumps(document) for document in (options, *stages))
 
