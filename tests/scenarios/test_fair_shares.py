@@ -68,6 +68,18 @@ def test_nobody_waits_in_a_cluster_with_room(world: World) -> None:
     settled(world)
 
 
+@pytest.mark.parametrize("mode", ["order", "reclaim"])
+def test_nothing_is_recorded_of_pods_that_find_a_free_gpu(world: World, policy: Policy, mode: str) -> None:
+    policy.write(mode=mode)
+    for number in range(6):
+        world.alice.create(a_pod(f"a-{number}"))
+        served(world, f"a-{number}")
+        world.run(20)
+        world.alice.delete(f"a-{number}")
+    assert {call.verb for call in world.kube.calls if "/configmaps" in call.path} <= {"GET"}
+    settled(world)
+
+
 def test_the_next_turn_is_alices_though_twenty_pods_of_bob_are_older(world: World) -> None:
     waiting = twenty(world)
     world.alice.create(a_pod("alice"))

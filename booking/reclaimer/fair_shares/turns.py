@@ -40,6 +40,9 @@ MOST: Final = 20
 """Turns that are given in one pass."""
 IDLE_AFTER: Final = 60.0
 """Seconds after the last pod has waited until what everybody is owed is not followed any more."""
+PLACED_WITHIN: Final = 5.0
+"""Seconds after its creation for which a pod without a gate does not count as one that waits: while GPUs are
+free kube-scheduler places it, and nothing of that is to be remembered."""
 RESTS: Final = 4
 """The next pass waits this many times the duration of the last: the thread has more urgent work."""
 TURN: Final = 2
@@ -127,7 +130,7 @@ class Turns:
     def _is_idle(self, applicants: Mapping[str, Applicant], snapshot: Snapshot) -> bool:
         """Whether nobody waits, for a while: a pod that leaves for another one comes back within seconds."""
         now = self._clock.monotonic()
-        if applicants or self.lines or snapshot.turns:
+        if self.lines or snapshot.turns or any(_waits(one.pod, snapshot) for one in applicants.values()):
             self._busy = now
         return self._busy is None or now - self._busy >= IDLE_AFTER
 
@@ -212,6 +215,12 @@ class Turns:
                 plans = places.plans[one.unit.uid]
                 made += plans if turn is None else [in_a_turn(plan, turn) for plan in plans]
         return made
+
+
+def _waits(pod: Pod, snapshot: Snapshot) -> bool:
+    created = pod.metadata.creation_timestamp
+    is_new = created is not None and (snapshot.now - created).total_seconds() < PLACED_WITHIN
+    return is_queued(pod) or not is_new
 
 
 def in_a_turn(plan: Plan, turn: Duration) -> Plan:
