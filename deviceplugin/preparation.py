@@ -101,6 +101,22 @@ class _Held:
         return frozenset(physical(device) for ids in self.all.values() for device in ids)
 
 
+@dataclass(frozen=True)
+class _Machine:
+    """What its files say, and whether the specification for the container runtime is among them."""
+
+    nodes: DeviceNodes
+    problem: str | None = None
+    """Why the CDI specification could not be written."""
+
+
+def _unusable(devices: tuple[Device, ...], reason: str) -> tuple[Device, ...]:
+    return tuple(
+        msgspec.structs.replace(device, health="unhealthy", reason=device.reason or reason)
+        for device in devices
+    )
+
+
 def _states(report: NvmlReport, cordoned: Iterable[str]) -> dict[str, str]:
     """UUID -> its state: in the words of ``nvml.health``, or cordoned."""
     return {device.uuid: device.state.value for device in report.devices} | dict.fromkeys(cordoned, CORDONED)
@@ -134,6 +150,8 @@ class Preparation:
         self._lock = threading.Lock()
         self._last: NvmlReport | None = None
         self._shown: NvmlReport | None = None
+        self._machine: _Machine | None = None
+        """As it was when ``_shown`` was last prepared: who has a GPU changes nothing of it."""
         self._recorded = PodDevices()
         self._offered_with: _Held | None = None
         self._is_tidy = False
@@ -150,8 +168,7 @@ class Preparation:
         """Set the devices that new pods do not get: uuid -> by whom and why. Safe from any thread."""
         with self._lock:
             self._cordoned = cordoned
-            if self._shown is not None:
-                self._apply(self._shown)
+            self._offer()
 
     def share(self, *, is_wanted: bool) -> None:
         """Set whether GPUs may be shared, as far as the settings allow. Safe from any thread."""
@@ -159,8 +176,7 @@ class Preparation:
             slots = self._most.slots if is_wanted else 0
             if slots != self._options.slots:
                 self._options = replace(self._options, slots=slots)
-                if self._shown is not None:
-                    self._apply(self._shown)
+                self._offer()
 
     def run(self, stop: threading.Event, unresponsive_for: Callable[[], float]) -> None:
         """Check the machine's files regularly, until the stop event is set.
@@ -186,18 +202,32 @@ class Preparation:
     def _follow_holders(self) -> None:
         """Offer the GPUs anew if others hold them than before."""
         if self._shown is not None and self._held() != self._offered_with:
-            self._apply(self._shown)
+            self._offer()
 
     def _apply(self, report: NvmlReport) -> None:
-        self._shown = report
+        """Read and write the machine's files, which takes tens of milliseconds, and offer the GPUs."""
+        self._shown, self._machine = report, self._look(report)
+        self._offer()
+
+    def _look(self, report: NvmlReport) -> _Machine:
         nodes = self._nodes(report.devices)
+        with_cdi = self._options.strategy is Strategy.CDI and nodes.of_device
+        return _Machine(nodes, self._write_cdi(nodes) if with_cdi else None)
+
+    def _offer(self) -> None:
+        """Offer the GPUs that were prepared last."""
+        report, machine = self._shown, self._machine
+        if report is None or machine is None:
+            return
+        nodes = machine.nodes
         held = self._offered_with = self._held()
         devices = advertised(report.devices, nodes, self._options, held.devices)
         devices = with_absent(devices, held.all, self._device_cache.now.devices)
         if not self._options.by_claims:
             devices = with_claimed(devices, held.all.get(names.CLAIM_RESOURCE, frozenset()))
+        if machine.problem is not None:
+            devices = _unusable(devices, machine.problem)
         if self._options.strategy is Strategy.CDI and nodes.of_device:
-            devices = self._with_cdi(devices, nodes)
             nodes = self._with_names_of_the_host(nodes, devices)
         if self._options.strategy is not Strategy.ENVIRONMENT and nodes.of_device:
             self._check_unified_memory(nodes)
@@ -269,18 +299,15 @@ class Preparation:
         )
         return access and whole + access
 
-    def _with_cdi(self, devices: tuple[Device, ...], nodes: DeviceNodes) -> tuple[Device, ...]:
-        """Write the specification; returns the devices, unhealthy if it cannot be written."""
+    def _write_cdi(self, nodes: DeviceNodes) -> str | None:
+        """Write the specification; returns why it cannot be written."""
         mounts = self._folders.mounts()
         try:
             changed = cdi.write(self._folders.cdi, self._folders.specification(nodes, mounts))
         except OSError as error:
             reason = f"The CDI specification cannot be written to {self._folders.cdi}: {error}"
             log.error("the CDI specification could not be written", message=reason)  # noqa: TRY400 - no traceback
-            return tuple(
-                msgspec.structs.replace(device, health="unhealthy", reason=device.reason or reason)
-                for device in devices
-            )
+            return reason
         if changed:
             log.info("CDI specification written", folder=str(self._folders.cdi), devices=len(nodes.of_device))
             if not mounts:
@@ -289,7 +316,7 @@ class Preparation:
                     message=f"No libnvidia-ml.so.<version> was found under {self._folders.driver_root}: "
                     "images must bring the driver's libraries themselves.",
                 )
-        return devices
+        return None
 
     def _with_names_of_the_host(self, nodes: DeviceNodes, devices: Iterable[Device]) -> DeviceNodes:
         """The nodes, with the names that a specification of the host gives to all healthy devices."""

@@ -156,12 +156,17 @@ class Reclaimer:
         """Reconcile until ``stop`` is set."""
         wake_at(stop, self._changed)
         while not stop.is_set():
-            self._clock.wait(self._changed, EVERY)
+            self._clock.wait(self._changed, self._pause())
             if stop.is_set():
                 return
             if not self.round():
                 # A refused request is not repeated with every change of the cluster.
                 self._clock.wait(stop, EVERY)
+
+    def _pause(self) -> float:
+        """Seconds until the next pass if nothing changes."""
+        due = self._turns.due
+        return EVERY if due is None else min(EVERY, max(0.0, due - self._clock.monotonic()))
 
     @property
     def is_triggered(self) -> bool:

@@ -7,7 +7,7 @@ priorities are such that it is known who is next.
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
@@ -63,11 +63,16 @@ _BESIDE: Final = Kind(
     _IDLE,
     target=Target(ratio=1.2),
 )
+_BURST: Final = Kind(
+    "turns-beside-burst", _BESIDE.what, "ms", "the same, while no controller runs", target=Target(ratio=1.2)
+)
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
     """Idle, then with a line, then with a long one."""
-    with arena(2 * OF_EACH) as place, place.scheduling(), _controller(place):
+    with arena(2 * OF_EACH) as place, place.scheduling(), ExitStack() as parts:
+        controller = Parts(place.cluster).start_controller()
+        parts.callback(controller.kill)
         line = Line(place)
         line.fill()
         idle = line.bound_alone("idle", lambda number: number >= ALONE)
@@ -76,17 +81,11 @@ def measure(_lab: Lab) -> Iterator[Row]:
         for percent, kind in _FREED.items():
             yield kind.row(1e3 * percentile(freed, percent), 1e3 * percentile(idle, percent))
         yield _RATE.row(AT_ONCE / line.free_many())
-        with line.submitting() as is_done:
-            busy = line.bound_alone("busy", lambda _: is_done())
+        busy = line.bound_beside("busy")
         yield _BESIDE.row(1e3 * percentile(busy, 50), 1e3 * percentile(idle, 50))
-
-
-@contextmanager
-def _controller(place: Arena) -> Iterator[None]:
-    """A controller that gives turns."""
-    daemon = Parts(place.cluster).start_controller()
-    yield
-    daemon.kill()
+        controller.kill()
+        alone = line.bound_beside("alone")
+        yield _BURST.row(1e3 * percentile(busy, 50), 1e3 * percentile(alone, 50))
 
 
 class Line:
@@ -147,14 +146,14 @@ class Line:
             self._place.remove([name])
         return found
 
-    @contextmanager
-    def submitting(self) -> Iterator[Callable[[], bool]]:
-        """Bob submits his pods; gives a function that says whether he has done so."""
-        bodies = (_queued(f"bob-{number}", "bob", priority=0) for number in range(SUBMITTED))
+    def bound_beside(self, prefix: str) -> list[float]:
+        """The same while bob submits his pods."""
+        bodies = (_queued(f"bob-{prefix}-{number}", "bob", priority=0) for number in range(SUBMITTED))
         with ThreadPoolExecutor(1) as pool:
             done = pool.submit(self._place.create, bodies)
-            yield done.done
+            found = self.bound_alone(prefix, lambda _: done.done())
             done.result()
+        return found
 
 
 def _pod(name: str, user: str, *, model: str = A100) -> dict[str, Any]:
@@ -168,5 +167,5 @@ def _queued(name: str, user: str, *, priority: int) -> dict[str, Any]:
 
 
 MEASURE: Final = Measure(
-    "turns", (*_FREED.values(), _RATE, _BESIDE), measure, on_cluster=True, prepare=program
+    "turns", (*_FREED.values(), _RATE, _BESIDE, _BURST), measure, on_cluster=True, prepare=program
 )

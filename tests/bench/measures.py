@@ -71,18 +71,6 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_churn.MEASURE,
     bench_writers_cluster.MEASURE,
 )
-NEWER_THAN_THE_RESULTS: Final = frozenset(
-    {
-        *(kind.name for kind in (*bench_fair_shares.MEASURE.kinds, *bench_beside.MEASURE.kinds)),
-        *(kind.name for kind in (*bench_turns.MEASURE.kinds, *bench_turns_pass.MEASURE.kinds)),
-        *("command-line-bookings", "command-line-status", "command-line-help", "demo-first", "demo-again"),
-        *("preferred-share-p50", "prestart-share-p50"),
-        *("filter-share-p50", "filter-share-new-p50", "filter-share-opens-p50", "filter-share-refused-p50"),
-        *("share-writes", "packing-pods", "packing-opened", "packing-gpushare", "packing-bound"),
-        "packing-whole",
-        *("share-victims", "plan-share", "plan-share-first"),
-        *(f"schedule-{nodes}-nodes{what}" for nodes in (100, 1000) for what in ("-null", "-cpu")),
-    }
-)
+NEWER_THAN_THE_RESULTS: Final = frozenset[str]()
 """Rows that the last whole run (bench/results.json) did not have yet; the next one empties this."""
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for measure in MEASURES for kind in measure.kinds}

@@ -65,18 +65,21 @@ class Turns:
         self._lines_by: FairShares | None = None
         """The settings by which the lines were read; None before the first pass as the leader."""
         self._next = 0.0
+        self.due: float | None = None
+        """When to ask again, monotonic, because the last time was too soon; None if it was not."""
 
     def forget(self) -> None:
         """Nobody gets turns here: another process does, or fair shares are off."""
         self._applicants = Applicants()
         self.lines.clear()
         self.accounts.forget()
-        self._lines_by, self._busy = None, None
+        self._lines_by, self._busy, self.due = None, None, None
 
     def plans(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> list[Plan]:
         """The holds that are to be written now, in this order."""
         begun = self._clock.monotonic()
-        if begun < self._next:
+        self.due = self._next if begun < self._next else None
+        if self.due is not None:
             return []
         settings = self._settings()
         applicants = self._applicants.at(snapshot, settings)

@@ -7,6 +7,7 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry
 
 from booking.eviction_settings import EvictionSettings
+from booking.policy.fair_shares import FairShares
 from booking.reclaimer.evictor import (
     Back,
     EvictionCause,
@@ -20,7 +21,7 @@ from booking.reclaimer.evictor import (
 )
 from booking.reclaimer.executor import Executor, in_turn
 from booking.reclaimer.metrics import ReclaimerMetrics
-from booking.reclaimer.reclaimer import Guards, Reclaimer
+from booking.reclaimer.reclaimer import NO_SHARES, Guards, Reclaimer
 from booking.reclaimer.snapshot import Snapshot, take
 from cluster import names
 from cluster.cache import ClusterCache
@@ -135,6 +136,7 @@ class FakeCluster:
         self.events: list[tuple[str, str, str]] = []
         """Name, reason and message of every Event."""
         self.executor = executor
+        self.fair_shares: Callable[[], FairShares] = lambda: NO_SHARES
         self.leads = True
         self.unready_reason: str | None = None
         self.terms = terms or EvictionSettings()
@@ -160,6 +162,7 @@ class FakeCluster:
             terms=self.terms,
             metrics=self.metrics,
             executor=self.executor,
+            fair_shares=self.fair_shares,
         )
 
     def api(self) -> Kube:

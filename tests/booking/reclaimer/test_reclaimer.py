@@ -2,11 +2,14 @@
 
 import threading
 
+from booking.policy.fair_shares import FairShares
+from booking.reclaimer.reclaimer import EVERY
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.errors import Request, Unreachable
 from cluster.objects.hold import Hold
 from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.fakes.objects import A100, a_pod
 
 
 def writes(cluster: FakeCluster) -> list[str]:
@@ -94,3 +97,30 @@ def test_a_change_of_the_cache_triggers_the_loop(cluster: FakeCluster) -> None:
         stop.set()
         thread.join(60)
     assert not thread.is_alive()  # it has not waited for its next pass
+
+
+def test_a_turn_that_comes_too_soon_after_others_is_given_when_it_is_due(cluster: FakeCluster) -> None:
+    def slow() -> FairShares:
+        cluster.clock.advance(0.01)
+        return FairShares()
+
+    cluster.end_booking()
+    cluster.gone("a")
+    cluster.fair_shares = slow
+    cluster.restart()
+    cluster.create(a_pod("q").of("carol").asks(1).wants(A100).behind(names.QUEUE))
+    cluster.reconcile()
+    cluster.gone("b0")
+    stop = threading.Event()
+    thread = threading.Thread(target=cluster.reclaimer.run, args=(stop,))
+    thread.start()
+    try:
+        cluster.sync()
+        eventually(lambda: not cluster.reclaimer.is_triggered)
+        cluster.clock.until_waiting()
+        assert cluster.clock.waits[-1] < EVERY
+        cluster.clock.advance(cluster.clock.waits[-1])
+        eventually(lambda: cluster.annotation("q", names.HOLD))
+    finally:
+        stop.set()
+        thread.join(60)
