@@ -88,4 +88,4 @@ def need_in(applicant: Applicant, model: str) -> Need:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    return one is other
+    return one is other or one == other
