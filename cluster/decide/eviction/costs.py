@@ -79,19 +79,18 @@ def work_of(pod: Pod) -> Work:
 
 def _started(pod: Pod) -> datetime | None:
     """When the first container with GPUs began to run; if none runs, when the kubelet accepted the pod."""
+    running = [
+        (status.name, status.state.running.started_at)
+        for status in pod.status.container_statuses or ()
+        if status.state and status.state.running and status.state.running.started_at
+    ]
+    if not running:
+        return pod.status.start_time
     try:
         working = {need.name for need in container_needs(pod)}
     except QuantityError:
         working = set()
-    running = [
-        status.state.running.started_at
-        for status in pod.status.container_statuses or ()
-        if status.name in working
-        and status.state
-        and status.state.running
-        and status.state.running.started_at
-    ]
-    return min(running, default=pod.status.start_time)
+    return min((start for name, start in running if name in working), default=pod.status.start_time)
 
 
 def _instant(text: str | None) -> int | None:
