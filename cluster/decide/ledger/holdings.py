@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 from cluster import names
@@ -15,6 +16,8 @@ from cluster.objects.pods import Pod, container_needs, is_terminal
 from cluster.objects.quantity import QuantityError
 from cluster.objects.reservation_pods import Reservation, reservation_of
 from cluster.objects.share_request import DEFAULT_MODE, ShareRequest, Slot, share_request_of, slots_of
+
+NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +83,9 @@ def assigned_devices(pod: Pod) -> PodHoldings | None:
     requested = _requested(pod)
     if not requested:
         return None
-    uid, share = pod.metadata.uid, requested_shares(pod)
+    uid, share = pod.metadata.uid, requested_shares(pod) if names.SHARED_RESOURCE in requested else None
     if assignment := readable_assignment_of(pod):
-        found = replace(holding_with(uid, node, assignment, share), requested=requested)
-        return as_reservation(found, pod)
+        return as_reservation(holding_with(uid, node, assignment, share, requested=requested), pod)
     known_as = pod.metadata.annotation(names.STATIC_POD) or uid
     return PodHoldings(
         uid=uid,
@@ -168,7 +170,12 @@ def as_reported(
 
 
 def holding_with(
-    uid: str, node: str, assignment: Assignment, share: ShareRequest | None = None
+    uid: str,
+    node: str,
+    assignment: Assignment,
+    share: ShareRequest | None = None,
+    *,
+    requested: Mapping[str, int] = NOTHING,
 ) -> PodHoldings:
     """The holding of a pod that has these devices.
 
@@ -177,17 +184,25 @@ def holding_with(
         node: where it is.
         assignment: its devices.
         share: the shares that it asks for: its other containers have their devices whole.
+        requested: resource -> number of devices that it requests.
     """
     if share is None:
         devices = {uuid: Holding(uuid) for uuid in sorted(devices_of(assignment))}
-        return PodHoldings(uid=uid, node=node, devices=devices)
+        return PodHoldings(uid=uid, node=node, devices=devices, requested=requested)
     sharing = {need.name for need in share.needs}
     whole = devices_of({name: uuids for name, uuids in assignment.items() if name not in sharing})
     slots = {uuid: of for uuid, of in slots_of(share.needs, assignment).items() if uuid not in whole}
     held = {uuid: Holding(uuid) for uuid in whole} | {
         uuid: shared(uuid, of, share) for uuid, of in slots.items()
     }
-    return PodHoldings(uid=uid, node=node, devices=dict(sorted(held.items())), share=share, slots=slots)
+    return PodHoldings(
+        uid=uid,
+        node=node,
+        devices=dict(sorted(held.items())),
+        requested=requested,
+        share=share,
+        slots=slots,
+    )
 
 
 def shared(uuid: str, slots: tuple[Slot, ...], share: ShareRequest, device: Device | None = None) -> Holding:
