@@ -87,8 +87,6 @@ class NodeHolders:
     """Its pods whose controllers may not replace them."""
     gangs: Mapping[str, Gang] = field(default_factory=dict)
     """Uid -> the gang of a pod of it, of those that have one."""
-    floors: dict[str, tuple[ShareFloor, ...]] = field(default_factory=dict, repr=False, compare=False)
-    """Model -> its GPUs that may be shared, as far as they have been asked for (``floors_of``)."""
 
     @cached_property
     def by_model(self) -> Mapping[str, ModelHolders]:
@@ -98,6 +96,11 @@ class NodeHolders:
             return {}
         known = {pod.metadata.uid: pod for pod in self.pods if pod}
         return _by_model(self.view, known, {member.uid: member for member in self.members}, instant)
+
+    @cached_property
+    def floors(self) -> dict[str, tuple[ShareFloor, ...]]:
+        """Model -> its GPUs that may be shared, as far as they have been asked for (``floors_of``)."""
+        return {}
 
     @property
     def is_read(self) -> bool:
@@ -234,11 +237,11 @@ def _model_holders(
     sharers: dict[str, PodHoldings] = {}
     for uuid in uuids:
         holdings = of.get(uuid, ())
-        if (holdings or uuid in reserved) and _have_it_together([one.devices[uuid] for one in holdings]):
+        if len(holdings) == 1 and holdings[0].devices[uuid].mode is None:
+            held.setdefault(holdings[0].uid, (holdings[0], []))[1].append(uuid)
+        elif (holdings or uuid in reserved) and _have_it_together([one.devices[uuid] for one in holdings]):
             shared[uuid] = tuple(one.uid for one in holdings)
             sharers |= {one.uid: one for one in holdings}
-        elif len(holdings) == 1:
-            held.setdefault(holdings[0].uid, (holdings[0], []))[1].append(uuid)
     known = {device.uuid: device for device in devices}
 
     def holder(holding: PodHoldings, theirs: tuple[str, ...]) -> Holder:
@@ -251,7 +254,7 @@ def _model_holders(
             leaves=_leaves(pod, instant),
             evictable=instant.policy.protection(pod, holding, instant) is None,
             member=members.get(holding.uid),
-            thousandths=thousandths(holding.devices.values(), known),
+            thousandths=thousandths(holding.devices.values(), known) if holding.share else 0,
         )
 
     # Pods that are missing are known only to the node's agent.

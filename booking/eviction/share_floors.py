@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from booking.eviction.holder import Holder
-from cluster.decide.eviction.costs import work_of
+from cluster.decide.eviction.costs import saved_at_most
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.amounts import NO_USE, DeviceUse, Holding
 from cluster.objects.inventory import Device
@@ -155,7 +155,7 @@ def _by_pods(view: NodeView, pods: Iterable[Pod | None], model: str, slot: Slot)
         if is_terminating(pod):
             left.update(holding.devices)
             continue
-        saved = work_of(pod).latest
+        saved = saved_at_most(pod)
         for uuid in holding.devices:
             latest[uuid] = NEVER_LATER if saved is None else max(saved, latest.get(uuid, 0))
     for device in devices:

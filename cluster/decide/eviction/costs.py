@@ -77,6 +77,20 @@ def work_of(pod: Pod) -> Work:
     )
 
 
+def saved_at_most(pod: Pod) -> int | None:
+    """An instant that ``Work.latest`` is not after, quicker to read; None if its work may be saved now."""
+    latest = pod.status.start_time
+    if latest is None:
+        return None
+    for status in pod.status.container_statuses or ():
+        running = status.state.running if status.state else None
+        if running and running.started_at and running.started_at > latest:
+            latest = running.started_at
+    notes = pod.metadata.annotations or {}
+    said = (_instant(notes[key]) for key in (names.CHECKPOINT_AT, names.CHECKPOINT_DONE) if key in notes)
+    return max([microseconds(latest), *(instant for instant in said if instant is not None)])
+
+
 def _started(pod: Pod) -> datetime | None:
     """When the first container with GPUs began to run; if none runs, when the kubelet accepted the pod."""
     running = [
