@@ -107,9 +107,7 @@ class ShareBounds:
     def __init__(self) -> None:
         self._known: dict[tuple[str, Slot], dict[str, tuple[OfNode, Bounds]]] = {}
 
-    def of(
-        self, nodes: Mapping[str, OfNode], model: str, slot: Slot
-    ) -> Mapping[str, tuple[OfNode, Bounds]]:
+    def of(self, nodes: Mapping[str, OfNode], model: str, slot: Slot) -> Mapping[str, tuple[OfNode, Bounds]]:
         """Node -> its holders and its bounds, which may be lower than they would be by its holders."""
         before = self._known.pop((model, slot), {})
         self._known[model, slot] = found = {

@@ -6,7 +6,7 @@ that was listed, or one fed by watches which repeat, reorder and lose (``reclaim
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import chain, combinations
 from typing import Final
@@ -23,6 +23,7 @@ from cluster import names
 from cluster.kube.errors import Conflict, NotFound, Refusal, Request, Unreachable
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
+from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod
 from tests.booking.reclaimer.planning.exhaustive_planner import Everything
 from tests.fakes.objects import A100, A6000, a100, a_booking, a_pod
@@ -58,6 +59,15 @@ class Options:
             if without + sum(len(self.evictable[uid][0]) for uid in uids) >= need:
                 lost, before = (sum(self.evictable[uid][n] for uid in uids) for n in (1, 2))
                 yield lost, before, len(uids), frozenset(uids)
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """Uids of pods that cannot be evicted."""
+
+    all: frozenset[str]
+    by_budgets: frozenset[str]
+    """Those whom only budgets protect, which count for a while."""
 
 
 class VictimsMachine(ReclaimerWatches):
@@ -309,19 +319,27 @@ class VictimsMachine(ReclaimerWatches):
         cluster = self.cluster
         before, disturbed = cluster.instant(), self.is_disturbed
         version, left = cluster.version, len(cluster.evictor.left)
-        spared = cluster.reclaimer._holding.excluded
+        spared = self._blocked()
         cluster.reclaimer.reconcile()
         after = cluster.instant()
         if not cluster.leads or cluster.unready_reason:
             assert cluster.version == version, "something was written by one that may not act"
         fresh = {uid: hold for uid, hold in after.holds.items() if before.holds.get(uid) != hold}
         if is_current and not disturbed:
-            self._judge(before, fresh, spared)
+            self._judge(before, fresh, _at_some_time(spared, self._blocked()))
         gone = [name for name, _ in cluster.evictor.left[left:]]
         return f"holds {sorted(fresh)}, {gone} evicted"
 
-    def _judge(self, before: Snapshot, fresh: dict[str, Hold], spared: frozenset[str]) -> None:
-        """Law L3: each new hold, in the order in which they were planned."""
+    def _blocked(self) -> Blocked:
+        """The pods that cannot be evicted, so far as the reclaimer knows."""
+        holding = self.cluster.reclaimer._holding
+        return Blocked(holding.excluded, holding.protected)
+
+    def _judge(self, before: Snapshot, fresh: dict[str, Hold], spared: list[Blocked]) -> None:
+        """Law L3: each new hold, in the order in which they were planned.
+
+        ``spared``: what may have been known of pods that cannot be evicted, at some time of the pass.
+        """
         standing_now = {uid: hold for uid, hold in before.holds.items() if uid not in fresh}
         moved = {uid: hold for uid, hold in fresh.items() if uid in before.holds}
         assert len(moved) <= 1, "more than one was moved in one pass"
@@ -330,31 +348,38 @@ class VictimsMachine(ReclaimerWatches):
             self._judge_moved(before.pods[uid], hold, before, others, spared)
             standing_now[uid] = hold
         fresh = {uid: hold for uid, hold in fresh.items() if uid not in moved}
-        if self._somebody_fits(before, fresh):
-            # What they have in mind is free still: the plans are those that trying out everything finds.
-            inputs = PlanningInputs(excluded=spared, ending=about_to_end(before, TERMS))
-            seen = before.with_holds(moved)
-            tried = {one.pod.metadata.uid: one.hold for one in plan(seen, inputs, search=Everything)}
-            for uid, hold in fresh.items():
-                assert msgspec.structs.replace(hold, state=None) == msgspec.structs.replace(
-                    tried[uid], state=None, at=hold.at
-                ), "it is not what trying out everything finds"
+        if self._somebody_fits(before, fresh) or any(one.all for one in spared):
+            # What they have in mind is free still, or some cannot be evicted for a while: the plans are those
+            # that trying out everything finds.
+            theirs = {uid: msgspec.structs.replace(hold, state=None, at=None) for uid, hold in fresh.items()}
+            tried = [_tried(before.with_holds(moved), one) for one in spared]
+            assert any(theirs.items() <= one.items() for one in tried), "trying out everything finds others"
             return
         for uid in sorted(fresh, key=lambda uid: (before.pods[uid].metadata.creation_timestamp, uid)):
-            self._judge_one(before.pods[uid], fresh[uid], before, standing_now, spared)
+            self._judge_one(before.pods[uid], fresh[uid], before, standing_now)
             standing_now[uid] = fresh[uid]
 
     def _judge_moved(
-        self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold], spared: frozenset[str]
+        self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold], spared: list[Blocked]
     ) -> None:
-        """A pod for which others would have to leave has got what is free by now; nobody was notified yet."""
+        """A pod for which others would have to leave has got what is free by now; nobody was notified yet.
+
+        Or what others have, if budgets protect those.
+        """
         old = before.holds[pod.metadata.uid]
         assert old.victims, "nobody had to leave for it"
         assert not any(before.pods[uid].metadata.deletion_timestamp for uid in old.victims), "it was too late"
-        assert not hold.victims, "others have to leave instead"
         assert self._suits(hold.node, pod, before)
+        if hold.victims:
+            assert any(one.all.intersection(old.victims) for one in spared), "others leave for no reason"
+            again = before.without_holds(frozenset({pod.metadata.uid}))
+            seen = msgspec.structs.replace(pod, metadata=_without_hold(pod))
+            again = replace(again, pods={**again.pods, pod.metadata.uid: seen})
+            tried = [_tried(again, one).get(pod.metadata.uid) for one in spared]
+            assert msgspec.structs.replace(hold, state=None, at=None) in tried, "it is not the best"
+            return
         model = before.cover[pod.metadata.uid].spec.model
-        free = _options(hold.node, model, before, holds, spared).free
+        free = _options(hold.node, model, before, holds).free
         need = used_at_once(pod)[names.GPU_RESOURCE]
         assert len(set(hold.devices)) == len(hold.devices) == need
         assert free.issuperset(hold.devices), "they are not free"
@@ -365,13 +390,11 @@ class VictimsMachine(ReclaimerWatches):
         waiting = (uid for uid in before.cover if not before.pods[uid].spec.node_name)
         return any(uid not in before.holds and uid not in fresh for uid in waiting)
 
-    def _judge_one(
-        self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold], spared: frozenset[str]
-    ) -> None:
+    def _judge_one(self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold]) -> None:
         booking = before.cover[pod.metadata.uid]
         need = used_at_once(pod)[names.GPU_RESOURCE]
         options = {
-            name: _options(name, booking.spec.model, before, holds, spared)
+            name: _options(name, booking.spec.model, before, holds)
             for name in NODES
             if self._suits(name, pod, before)
         }
@@ -445,13 +468,32 @@ class VictimsMachine(ReclaimerWatches):
             pod = now.pods[uid]
             if not pod.spec.node_name:
                 need = used_at_once(pod)[names.GPU_RESOURCE]
-                found = [_options(name, booking.spec.model, now, {}, frozenset()) for name in NODES]
+                found = [_options(name, booking.spec.model, now, {}) for name in NODES]
                 assert not any(list(each.sets(need)) for each in found), f"{pod.key} is not served"
 
 
-def _options(
-    name: str, model: str, before: Snapshot, holds: dict[str, Hold], spared: frozenset[str]
-) -> Options:
+def _at_some_time(before: Blocked, after: Blocked) -> list[Blocked]:
+    """What may have been known during a pass: the API server is asked again, and refuses evictions."""
+    never_lifted = Blocked(before.all & after.all, before.by_budgets & after.all)
+    return [before, after, never_lifted]
+
+
+def _tried(seen: Snapshot, spared: Blocked) -> dict[str, Hold]:
+    """The holds that trying out everything finds: first without whom budgets protect, then with them."""
+    found: dict[str, Hold] = {}
+    for excluded in (spared.all, spared.all - spared.by_budgets)[: 2 if spared.by_budgets else 1]:
+        inputs = PlanningInputs(excluded=excluded, ending=about_to_end(seen, TERMS))
+        for one in plan(seen.with_holds(found), inputs, search=Everything):
+            found[one.pod.metadata.uid] = one.hold
+    return {uid: msgspec.structs.replace(hold, state=None, at=None) for uid, hold in found.items()}
+
+
+def _without_hold(pod: Pod) -> Meta:
+    kept = {key: text for key, text in (pod.metadata.annotations or {}).items() if key != names.HOLD}
+    return msgspec.structs.replace(pod.metadata, annotations=kept)
+
+
+def _options(name: str, model: str, before: Snapshot, holds: dict[str, Hold]) -> Options:
     """What the node could give: by the devices, whose they are, and what becomes of those."""
     view = before.node_snapshots[name][0]
     kept = {uuid for hold in holds.values() if hold.node == name for uuid in hold.devices}
@@ -467,7 +509,7 @@ def _options(
             leaving |= held & usable if before.now < pod.metadata.deletion_timestamp + HANGS_AFTER else set()
         elif uid in outgoing_pods:
             outgoing_devices |= held & usable
-        elif held & usable and uid not in before.cover and uid not in spared:
+        elif held & usable and uid not in before.cover:
             often = int(pod.metadata.annotation(names.EVICTIONS) or 0)
             cost = len(held) * (_worked(pod, before) + RESTART * 1_000_000)
             evictable[uid] = (frozenset(held & usable), cost, often)

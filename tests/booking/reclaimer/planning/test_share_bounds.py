@@ -33,7 +33,7 @@ class Everywhere(NodeCandidates):
         return dict.fromkeys(super().least_share_losses(model, slot), 0)
 
     def least_share_loss(self, node: str, model: str, slot: Slot) -> int | None:
-        return 0
+        return None if super().least_share_loss(node, model, slot) is None else 0
 
 
 def add(cluster: FakeCluster, name: str, memory: int, pod: tuple[int, str]) -> None:
@@ -89,4 +89,6 @@ def compare(cluster: FakeCluster, kept: HolderCache) -> None:
         "kept": best(snapshot, NodeCandidates(snapshot, PlanningInputs(), kept)),
         "afresh": best(snapshot, NodeCandidates(snapshot, PlanningInputs(), HolderCache())),
     }
-    assert dict.fromkeys(found, best(snapshot, Everywhere(snapshot, PlanningInputs(), HolderCache()))) == found
+    assert (
+        dict.fromkeys(found, best(snapshot, Everywhere(snapshot, PlanningInputs(), HolderCache()))) == found
+    )
