@@ -7,6 +7,7 @@ quick, and only where that is little, from their holders.
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Final, Protocol
+from weakref import ref
 
 from booking.eviction.holder import Holder
 from cluster.decide.eviction.costs import saved_at_most
@@ -112,18 +113,18 @@ class ShareBounds:
         before = self._known.pop((model, slot), {})
         self._known[model, slot] = found = {
             name: known
-            if (known := before.get(name)) and known[0] is holders
-            else (holders, _bounds(holders, model, slot))
+            if (known := before.get(name)) and known[0]() is holders
+            else (ref(holders), _bounds(holders, model, slot))
             for name, holders in nodes.items()
         }
         if len(self._known) > SIZES:
             del self._known[next(iter(self._known))]
-        return found
+        return ((name, bounds) for name, (_, bounds) in found.items())
 
     def by_holders(self, holders: OfNode, model: str, slot: Slot) -> Bounds:
         """The bounds of one node by its holders; from now on ``of`` returns these."""
         found = tuple(_least(_by_floors(holders, model, slot)))
-        self._known.setdefault((model, slot), {})[holders.view.name] = holders, found
+        self._known.setdefault((model, slot), {})[holders.view.name] = ref(holders), found
         return found
 
 

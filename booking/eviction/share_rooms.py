@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Final
+from weakref import ref
 
 from cluster.decide.available import shares_on
 from cluster.decide.ledger import NodeView
@@ -16,7 +17,8 @@ class ShareRooms:
     """For the last few kinds of requests, what was found about each node."""
 
     def __init__(self) -> None:
-        self._known: dict[RequestKey, dict[str, tuple[NodeView, bool]]] = {}
+        self._known: dict[RequestKey, dict[str, tuple[ref[NodeView], bool]]] = {}
+        """Weak references: a kind that nobody asks for any more keeps no old view in memory."""
 
     def of(self, request: GpuRequest, views: Mapping[str, NodeView]) -> list[str]:
         """The nodes that may have room, sorted; the others have none.
@@ -28,8 +30,8 @@ class ShareRooms:
         before = self._known.pop(request.key, {})
         self._known[request.key] = found = {
             name: known
-            if (known := before.get(name)) and known[0] is view
-            else (view, _may_have_room(request, view))
+            if (known := before.get(name)) and known[0]() is view
+            else (ref(view), _may_have_room(request, view))
             for name, view in views.items()
         }
         if len(self._known) > KINDS:

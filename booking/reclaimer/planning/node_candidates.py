@@ -171,7 +171,7 @@ class NodeCandidates:
         versions, least = self._versions, self._least
         return {
             node: 0 if node in versions else least(bounds)
-            for node, (_, bounds) in self._share_bounds.of(self._nodes, model, slot).items()
+            for node, bounds in self._share_bounds.of(self._nodes, model, slot)
             if bounds
         }
 
