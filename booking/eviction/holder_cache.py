@@ -13,8 +13,7 @@ from operator import is_
 from typing import Final
 
 from booking.eviction.holder import Holder
-from booking.eviction.share_floors import NEVER_LATER, ShareBounds, ShareFloor
-from booking.eviction.share_rooms import ShareRooms
+from booking.eviction.share_floors import NEVER_LATER, ShareBounds, ShareFloor, ShareRooms
 from booking.eviction.sharers import SharedDevices, thousandths
 from booking.eviction.snapshot import EvictionSnapshot, VictimPolicy
 from booking.eviction_settings import EvictionSettings

@@ -1,4 +1,4 @@
-"""What pods have of each GPU that may be shared, and what a share loses at least: kept between passes.
+"""What pods have of each GPU that may be shared, where a share finds room, and where it loses little: kept.
 
 Most nodes are far from the cheapest. So what a node loses at least is first read from its pods, which is
 quick, and only where that is little, from their holders.
@@ -10,9 +10,12 @@ from typing import Final, Protocol
 from weakref import ref
 
 from booking.eviction.holder import Holder
+from cluster.decide.available import shares_on
 from cluster.decide.eviction.costs import saved_at_most
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.amounts import NO_USE, DeviceUse, Holding
+from cluster.decide.request import GpuRequest, RequestKey
+from cluster.decide.share_fit import fits
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod, is_terminating
 from cluster.objects.share_request import Slot
@@ -21,6 +24,8 @@ NEVER_LATER: Final = 2**63
 """Microseconds since 1970: later than any instant."""
 SIZES: Final = 4
 """Number of sizes of shares for which bounds are kept."""
+KINDS: Final = 4
+"""Number of kinds of requests for which the nodes are kept."""
 ROUNDED: Final = 16
 """Thousandths by which what pods have of a GPU is rounded down together, at most: one for each slot."""
 
@@ -106,10 +111,11 @@ class ShareBounds:
     """What each node loses at least for shares of the last few sizes."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, Slot], dict[str, tuple[OfNode, Bounds]]] = {}
+        self._known: dict[tuple[str, Slot], dict[str, tuple[ref[OfNode], Bounds]]] = {}
+        """Weak references: a size that nobody asks for any more keeps nothing else in memory."""
 
-    def of(self, nodes: Mapping[str, OfNode], model: str, slot: Slot) -> Mapping[str, tuple[OfNode, Bounds]]:
-        """Node -> its holders and its bounds, which may be lower than they would be by its holders."""
+    def of(self, nodes: Mapping[str, OfNode], model: str, slot: Slot) -> Iterator[tuple[str, Bounds]]:
+        """(node, its bounds), which may be lower than they would be by its holders."""
         before = self._known.pop((model, slot), {})
         self._known[model, slot] = found = {
             name: known
@@ -212,3 +218,47 @@ def _floors(view: NodeView, by_model: Mapping[str, OfModel], model: str) -> Iter
             offered=_offered(device),
             latest=latest,
         )
+
+
+class ShareRooms:
+    """For the last few kinds of requests, what was found about each node."""
+
+    def __init__(self) -> None:
+        self._known: dict[RequestKey, dict[str, tuple[ref[NodeView], bool]]] = {}
+        """Weak references: a kind that nobody asks for any more keeps no old view in memory."""
+
+    def of(self, request: GpuRequest, views: Mapping[str, NodeView]) -> list[str]:
+        """The nodes that may have room, sorted; the others have none.
+
+        Args:
+            request: of a pod with shares, without a hold.
+            views: node -> its devices; the same object as long as nothing has changed.
+        """
+        before = self._known.pop(request.key, {})
+        self._known[request.key] = found = {
+            name: known
+            if (known := before.get(name)) and known[0]() is view
+            else (ref(view), _may_have_room(request, view))
+            for name, view in views.items()
+        }
+        if len(self._known) > KINDS:
+            del self._known[next(iter(self._known))]
+        return sorted(name for name, (_, may) in found.items() if may)
+
+
+def _may_have_room(request: GpuRequest, view: NodeView) -> bool:
+    if view.fault or view.unknown or not shares_on(request, view):
+        return False
+    return bool(view.on_hold) or (not _is_full(request, view) and fits(request, view.unreserved_offer))
+
+
+def _is_full(request: GpuRequest, view: NodeView) -> bool:
+    """Whether no device has the memory for the least of the shares: quicker to see than whether all fit."""
+    amounts = [need.amount for need in request.share.needs] if request.share else ()
+    for device in view.devices:
+        use = view.held.get(device.uuid)
+        if device.share and (use is None or not use.whole):
+            free = device.share.memory - (use.memory if use else 0)
+            if any(amount.memory_on(device) <= free for amount in amounts):
+                return False
+    return True

@@ -4,70 +4,34 @@ Every hold that is written from a cache which is not behind is judged by trying 
 that was listed, or one fed by watches which repeat, reorder and lose (``reclaimer_watches``).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from itertools import chain, combinations
+from itertools import chain
 from typing import Final
 
 import msgspec
 
-from booking.reclaimer.ending.booking_ends import about_to_end
 from booking.reclaimer.holds.barred_nodes import BARRED_FOR
-from booking.reclaimer.planning.node_candidates import PlanningInputs
-from booking.reclaimer.planning.plan import plan
 from booking.reclaimer.planning.waiting_pod import barred
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.kube.errors import Conflict, NotFound, Refusal, Request, Unreachable
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
-from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod
-from tests.booking.reclaimer.planning.exhaustive_planner import Everything
 from tests.fakes.objects import A100, A6000, a100, a_booking, a_pod
-from tests.laws.places import HANGS_AFTER
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
-from tests.properties.random_cluster import RESTART, TERMS
 from tests.properties.reclaimer_watches import ReclaimerWatches
 from tests.properties.reference import used_at_once, waiting_hold
+from tests.properties.victims_judge import Blocked, at_some_time, options_on, tried_holds, without_hold
 from tests.properties.world import MODELS, USERS
 
 NODES: Final = ("n0", "n1", "n2")
 PODS_AT_ONCE: Final = 16
 LOST: Final = Unreachable(Request("PATCH", "/"), "connection refused")
 REFUSED: Final = Conflict(Request("PATCH", "/"), Refusal(code=409, reason="Conflict"))
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a node could give to a pod, worked out by hand."""
-
-    free: frozenset[str]
-    leaving: frozenset[str]
-    outgoing_devices: frozenset[str]
-    evictable: dict[str, tuple[frozenset[str], int, int]]
-    """Uid -> its devices of the model, what its eviction destroys, and how often it was evicted before."""
-
-    def sets(self, need: int) -> Iterator[tuple[int, int, int, frozenset[str]]]:
-        """(lost work, earlier evictions, number, uids) of every set of victims that frees enough."""
-        without = len(self.free | self.leaving | self.outgoing_devices)
-        for uids in chain.from_iterable(
-            combinations(sorted(self.evictable), size) for size in range(len(self.evictable) + 1)
-        ):
-            if without + sum(len(self.evictable[uid][0]) for uid in uids) >= need:
-                lost, before = (sum(self.evictable[uid][n] for uid in uids) for n in (1, 2))
-                yield lost, before, len(uids), frozenset(uids)
-
-
-@dataclass(frozen=True)
-class Blocked:
-    """Uids of pods that cannot be evicted."""
-
-    all: frozenset[str]
-    by_budgets: frozenset[str]
-    """Those whom only budgets protect, which count for a while."""
 
 
 class VictimsMachine(ReclaimerWatches):
@@ -326,7 +290,7 @@ class VictimsMachine(ReclaimerWatches):
             assert cluster.version == version, "something was written by one that may not act"
         fresh = {uid: hold for uid, hold in after.holds.items() if before.holds.get(uid) != hold}
         if is_current and not disturbed:
-            self._judge(before, fresh, _at_some_time(spared, self._blocked()))
+            self._judge(before, fresh, at_some_time(spared, self._blocked()))
         gone = [name for name, _ in cluster.evictor.left[left:]]
         return f"holds {sorted(fresh)}, {gone} evicted"
 
@@ -352,7 +316,7 @@ class VictimsMachine(ReclaimerWatches):
             # What they have in mind is free still, or some cannot be evicted for a while: the plans are those
             # that trying out everything finds.
             theirs = {uid: msgspec.structs.replace(hold, state=None, at=None) for uid, hold in fresh.items()}
-            tried = [_tried(before.with_holds(moved), one) for one in spared]
+            tried = [tried_holds(before.with_holds(moved), one) for one in spared]
             assert any(theirs.items() <= one.items() for one in tried), "trying out everything finds others"
             return
         for uid in sorted(fresh, key=lambda uid: (before.pods[uid].metadata.creation_timestamp, uid)):
@@ -373,13 +337,13 @@ class VictimsMachine(ReclaimerWatches):
         if hold.victims:
             assert any(one.all.intersection(old.victims) for one in spared), "others leave for no reason"
             again = before.without_holds(frozenset({pod.metadata.uid}))
-            seen = msgspec.structs.replace(pod, metadata=_without_hold(pod))
+            seen = msgspec.structs.replace(pod, metadata=without_hold(pod))
             again = replace(again, pods={**again.pods, pod.metadata.uid: seen})
-            tried = [_tried(again, one).get(pod.metadata.uid) for one in spared]
+            tried = [tried_holds(again, one).get(pod.metadata.uid) for one in spared]
             assert msgspec.structs.replace(hold, state=None, at=None) in tried, "it is not the best"
             return
         model = before.cover[pod.metadata.uid].spec.model
-        free = _options(hold.node, model, before, holds).free
+        free = options_on(hold.node, model, before, holds).free
         need = used_at_once(pod)[names.GPU_RESOURCE]
         assert len(set(hold.devices)) == len(hold.devices) == need
         assert free.issuperset(hold.devices), "they are not free"
@@ -394,7 +358,7 @@ class VictimsMachine(ReclaimerWatches):
         booking = before.cover[pod.metadata.uid]
         need = used_at_once(pod)[names.GPU_RESOURCE]
         options = {
-            name: _options(name, booking.spec.model, before, holds)
+            name: options_on(name, booking.spec.model, before, holds)
             for name in NODES
             if self._suits(name, pod, before)
         }
@@ -468,61 +432,8 @@ class VictimsMachine(ReclaimerWatches):
             pod = now.pods[uid]
             if not pod.spec.node_name:
                 need = used_at_once(pod)[names.GPU_RESOURCE]
-                found = [_options(name, booking.spec.model, now, {}) for name in NODES]
+                found = [options_on(name, booking.spec.model, now, {}) for name in NODES]
                 assert not any(list(each.sets(need)) for each in found), f"{pod.key} is not served"
-
-
-def _at_some_time(before: Blocked, after: Blocked) -> list[Blocked]:
-    """What may have been known during a pass: the API server is asked again, and refuses evictions."""
-    never_lifted = Blocked(before.all & after.all, before.by_budgets & after.all)
-    return [before, after, never_lifted]
-
-
-def _tried(seen: Snapshot, spared: Blocked) -> dict[str, Hold]:
-    """The holds that trying out everything finds: first without whom budgets protect, then with them."""
-    found: dict[str, Hold] = {}
-    for excluded in (spared.all, spared.all - spared.by_budgets)[: 2 if spared.by_budgets else 1]:
-        inputs = PlanningInputs(excluded=excluded, ending=about_to_end(seen, TERMS))
-        for one in plan(seen.with_holds(found), inputs, search=Everything):
-            found[one.pod.metadata.uid] = one.hold
-    return {uid: msgspec.structs.replace(hold, state=None, at=None) for uid, hold in found.items()}
-
-
-def _without_hold(pod: Pod) -> Meta:
-    kept = {key: text for key, text in (pod.metadata.annotations or {}).items() if key != names.HOLD}
-    return msgspec.structs.replace(pod.metadata, annotations=kept)
-
-
-def _options(name: str, model: str, before: Snapshot, holds: dict[str, Hold]) -> Options:
-    """What the node could give: by the devices, whose they are, and what becomes of those."""
-    view = before.node_snapshots[name][0]
-    kept = {uuid for hold in holds.values() if hold.node == name for uuid in hold.devices}
-    outgoing_pods = {uid for hold in holds.values() for uid in hold.victims} | about_to_end(before, TERMS)
-    usable = {d.uuid for d in view.devices if d.health == "healthy" and d.model == model} - kept
-    free, leaving, outgoing_devices = set(usable), set[str](), set[str]()
-    evictable: dict[str, tuple[frozenset[str], int, int]] = {}
-    for uid, pod in before.pods.items():
-        held = {uuid for uuid in view.held if uid in view.holders(uuid)}
-        free -= held
-        if pod.metadata.deletion_timestamp:
-            # Who hangs is not waited for, and cannot be evicted once more.
-            leaving |= held & usable if before.now < pod.metadata.deletion_timestamp + HANGS_AFTER else set()
-        elif uid in outgoing_pods:
-            outgoing_devices |= held & usable
-        elif held & usable and uid not in before.cover:
-            often = int(pod.metadata.annotation(names.EVICTIONS) or 0)
-            cost = len(held) * (_worked(pod, before) + RESTART * 1_000_000)
-            evictable[uid] = (frozenset(held & usable), cost, often)
-    return Options(frozenset(free), frozenset(leaving), frozenset(outgoing_devices), evictable)
-
-
-def _worked(pod: Pod, before: Snapshot) -> int:
-    """Microseconds since the pod started or saved its work."""
-    since = min(pod.status.start_time or before.now, before.now)
-    text = pod.metadata.annotation(names.CHECKPOINT_AT)
-    if text:
-        since = min(max(since, msgspec.convert(text, type(since), strict=False)), before.now)
-    return (before.now - since) // timedelta(microseconds=1)
 
 
 def _random_devices(node: str, models: tuple[int, ...]) -> tuple[Device, ...]:

@@ -87,8 +87,8 @@ def saved_at_most(pod: Pod) -> int | None:
         if running and running.started_at and running.started_at > latest:
             latest = running.started_at
     notes = pod.metadata.annotations or {}
-    said = (_instant(notes[key]) for key in (names.CHECKPOINT_AT, names.CHECKPOINT_DONE) if key in notes)
-    return max([microseconds(latest), *(instant for instant in said if instant is not None)])
+    saved = (_instant(notes[key]) for key in (names.CHECKPOINT_AT, names.CHECKPOINT_DONE) if key in notes)
+    return max([microseconds(latest), *(instant for instant in saved if instant is not None)])
 
 
 def _started(pod: Pod) -> datetime | None:

@@ -18,6 +18,7 @@ from cluster.objects.reservation_pods import Reservation, reservation_of
 from cluster.objects.share_request import DEFAULT_MODE, ShareRequest, Slot, share_request_of, slots_of
 
 NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+NO_SLOTS: Final[Mapping[str, tuple[Slot, ...]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,13 @@ class PodHoldings:
     node: str
     devices: Mapping[str, Holding]
     """UUID -> what it has of that device."""
-    requested: Mapping[str, int] = field(default_factory=dict)
+    requested: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """Resource -> number of requested devices; empty if an agent or an assumed bind names the devices."""
-    unknown: dict[str, int] = field(default_factory=dict)
+    unknown: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """Resource -> number of devices that the pod holds and whose UUIDs are unknown."""
     share: ShareRequest | None = None
     """The shares that it asks for; None if it asks for whole devices only."""
-    slots: Mapping[str, tuple[Slot, ...]] = field(default_factory=dict)
+    slots: Mapping[str, tuple[Slot, ...]] = field(default_factory=lambda: NO_SLOTS)
     """UUID -> its slots there: how large they are depends on the device, too (``sized``)."""
     reservation: Reservation | None = None
     """What it reserves, if it is a reservation pod: it has no part of the GPU that others could miss."""

@@ -1,0 +1,104 @@
+"""How holds are judged by hand: what each node could give, whoever may be evicted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import chain, combinations
+
+import msgspec
+
+from booking.reclaimer.ending.booking_ends import about_to_end
+from booking.reclaimer.planning.node_candidates import PlanningInputs
+from booking.reclaimer.planning.plan import plan
+from booking.reclaimer.snapshot import Snapshot
+from cluster import names
+from cluster.objects.hold import Hold
+from cluster.objects.meta import Meta
+from cluster.objects.pods import Pod
+from tests.booking.reclaimer.planning.exhaustive_planner import Everything
+from tests.laws.places import HANGS_AFTER
+from tests.properties.random_cluster import RESTART, TERMS
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a node could give to a pod, worked out by hand."""
+
+    free: frozenset[str]
+    leaving: frozenset[str]
+    outgoing_devices: frozenset[str]
+    evictable: dict[str, tuple[frozenset[str], int, int]]
+    """Uid -> its devices of the model, what its eviction destroys, and how often it was evicted before."""
+
+    def sets(self, need: int) -> Iterator[tuple[int, int, int, frozenset[str]]]:
+        """(lost work, earlier evictions, number, uids) of every set of victims that frees enough."""
+        without = len(self.free | self.leaving | self.outgoing_devices)
+        for uids in chain.from_iterable(
+            combinations(sorted(self.evictable), size) for size in range(len(self.evictable) + 1)
+        ):
+            if without + sum(len(self.evictable[uid][0]) for uid in uids) >= need:
+                lost, before = (sum(self.evictable[uid][n] for uid in uids) for n in (1, 2))
+                yield lost, before, len(uids), frozenset(uids)
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """Uids of pods that cannot be evicted."""
+
+    all: frozenset[str]
+    by_budgets: frozenset[str]
+    """Those whom only budgets protect, which count for a while."""
+
+
+def at_some_time(before: Blocked, after: Blocked) -> list[Blocked]:
+    """What may have been known during a pass: the API server is asked again, and refuses evictions."""
+    never_lifted = Blocked(before.all & after.all, before.by_budgets & after.all)
+    return [before, after, never_lifted]
+
+
+def tried_holds(seen: Snapshot, spared: Blocked) -> dict[str, Hold]:
+    """The holds that trying out everything finds: first without whom budgets protect, then with them."""
+    found: dict[str, Hold] = {}
+    for excluded in (spared.all, spared.all - spared.by_budgets)[: 2 if spared.by_budgets else 1]:
+        inputs = PlanningInputs(excluded=excluded, ending=about_to_end(seen, TERMS))
+        for one in plan(seen.with_holds(found), inputs, search=Everything):
+            found[one.pod.metadata.uid] = one.hold
+    return {uid: msgspec.structs.replace(hold, state=None, at=None) for uid, hold in found.items()}
+
+
+def without_hold(pod: Pod) -> Meta:
+    """Its metadata as if no devices were held for it."""
+    kept = {key: text for key, text in (pod.metadata.annotations or {}).items() if key != names.HOLD}
+    return msgspec.structs.replace(pod.metadata, annotations=kept)
+
+
+def options_on(name: str, model: str, before: Snapshot, holds: dict[str, Hold]) -> Options:
+    """What the node could give: by the devices, whose they are, and what becomes of those."""
+    view = before.node_snapshots[name][0]
+    kept = {uuid for hold in holds.values() if hold.node == name for uuid in hold.devices}
+    outgoing_pods = {uid for hold in holds.values() for uid in hold.victims} | about_to_end(before, TERMS)
+    usable = {d.uuid for d in view.devices if d.health == "healthy" and d.model == model} - kept
+    free, leaving, outgoing_devices = set(usable), set[str](), set[str]()
+    evictable: dict[str, tuple[frozenset[str], int, int]] = {}
+    for uid, pod in before.pods.items():
+        held = {uuid for uuid in view.held if uid in view.holders(uuid)}
+        free -= held
+        if pod.metadata.deletion_timestamp:
+            # Who hangs is not waited for, and cannot be evicted once more.
+            leaving |= held & usable if before.now < pod.metadata.deletion_timestamp + HANGS_AFTER else set()
+        elif uid in outgoing_pods:
+            outgoing_devices |= held & usable
+        elif held & usable and uid not in before.cover:
+            often = int(pod.metadata.annotation(names.EVICTIONS) or 0)
+            cost = len(held) * (_worked(pod, before) + RESTART * 1_000_000)
+            evictable[uid] = (frozenset(held & usable), cost, often)
+    return Options(frozenset(free), frozenset(leaving), frozenset(outgoing_devices), evictable)
+
+
+def _worked(pod: Pod, before: Snapshot) -> int:
+    """Microseconds since the pod started or saved its work."""
+    since = min(pod.status.start_time or before.now, before.now)
+    text = pod.metadata.annotation(names.CHECKPOINT_AT)
+    if text:
+        since = min(max(since, msgspec.convert(text, type(since), strict=False)), before.now)
+    return (before.now - since) // timedelta(microseconds=1)
