@@ -6,7 +6,6 @@ that was listed, or one fed by watches which repeat, reorder and lose (``reclaim
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
 from typing import Final
@@ -25,7 +24,7 @@ from tests.fakes.objects import A100, A6000, a100, a_booking, a_pod
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 from tests.properties.reclaimer_watches import ReclaimerWatches
 from tests.properties.reference import used_at_once, waiting_hold
-from tests.properties.victims_judge import Blocked, at_some_time, options_on, tried_holds, without_hold
+from tests.properties.victims_judge import Blocked, at_some_time, options_on, tried_holds, tried_instead
 from tests.properties.world import MODELS, USERS
 
 NODES: Final = ("n0", "n1", "n2")
@@ -328,25 +327,19 @@ class VictimsMachine(ReclaimerWatches):
     ) -> None:
         """A pod for which others would have to leave has got what is free by now; nobody was notified yet.
 
-        Or what others have, if budgets protect those.
+        Or what others have, who leave or may leave, if budgets protect those.
         """
         old = before.holds[pod.metadata.uid]
         assert old.victims, "nobody had to leave for it"
         assert not any(before.pods[uid].metadata.deletion_timestamp for uid in old.victims), "it was too late"
         assert self._suits(hold.node, pod, before)
-        if hold.victims:
-            assert any(one.all.intersection(old.victims) for one in spared), "others leave for no reason"
-            again = before.without_holds(frozenset({pod.metadata.uid}))
-            seen = msgspec.structs.replace(pod, metadata=without_hold(pod))
-            again = replace(again, pods={**again.pods, pod.metadata.uid: seen})
-            tried = [tried_holds(again, one).get(pod.metadata.uid) for one in spared]
-            assert msgspec.structs.replace(hold, state=None, at=None) in tried, "it is not the best"
-            return
-        model = before.cover[pod.metadata.uid].spec.model
-        free = options_on(hold.node, model, before, holds).free
         need = used_at_once(pod)[names.GPU_RESOURCE]
         assert len(set(hold.devices)) == len(hold.devices) == need
-        assert free.issuperset(hold.devices), "they are not free"
+        free = options_on(hold.node, before.cover[pod.metadata.uid].spec.model, before, holds).free
+        if hold.victims or not free.issuperset(hold.devices):
+            assert any(one.all.intersection(old.victims) for one in spared), "others leave for no reason"
+            tried = [found for one in spared for found in tried_instead(pod, before, one)]
+            assert msgspec.structs.replace(hold, state=None, at=None) in tried, "it is not the best"
 
     @staticmethod
     def _somebody_fits(before: Snapshot, fresh: dict[str, Hold]) -> bool:

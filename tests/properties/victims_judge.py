@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
 from datetime import timedelta
 from itertools import chain, combinations
 
 import msgspec
+from msgspec.structs import replace
 
 from booking.reclaimer.ending.booking_ends import about_to_end
 from booking.reclaimer.planning.node_candidates import PlanningInputs
@@ -13,7 +15,6 @@ from booking.reclaimer.planning.plan import plan
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.objects.hold import Hold
-from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod
 from tests.booking.reclaimer.planning.exhaustive_planner import Everything
 from tests.laws.places import HANGS_AFTER
@@ -58,18 +59,27 @@ def at_some_time(before: Blocked, after: Blocked) -> list[Blocked]:
 
 def tried_holds(seen: Snapshot, spared: Blocked) -> dict[str, Hold]:
     """The holds that trying out everything finds: first without whom budgets protect, then with them."""
-    found: dict[str, Hold] = {}
-    for excluded in (spared.all, spared.all - spared.by_budgets)[: 2 if spared.by_budgets else 1]:
-        inputs = PlanningInputs(excluded=excluded, ending=about_to_end(seen, TERMS))
-        for one in plan(seen.with_holds(found), inputs, search=Everything):
-            found[one.pod.metadata.uid] = one.hold
-    return {uid: msgspec.structs.replace(hold, state=None, at=None) for uid, hold in found.items()}
+    found = _tried(seen, spared.all)
+    if spared.by_budgets:
+        found |= _tried(seen.with_holds(found), spared.all - spared.by_budgets)
+    return found
 
 
-def without_hold(pod: Pod) -> Meta:
-    """Its metadata as if no devices were held for it."""
+def tried_instead(pod: Pod, before: Snapshot, spared: Blocked) -> Iterator[Hold | None]:
+    """What it finds for a pod in place of its hold, after all others who wait: without those, then with."""
+    uid = pod.metadata.uid
     kept = {key: text for key, text in (pod.metadata.annotations or {}).items() if key != names.HOLD}
-    return msgspec.structs.replace(pod.metadata, annotations=kept)
+    asking = replace(pod, metadata=replace(pod.metadata, annotations=kept))
+    others = before.without_holds(frozenset({uid}))
+    for excluded in (spared.all, spared.all - spared.by_budgets):
+        seen = others.with_holds(_tried(others, excluded))
+        yield _tried(dataclass_replace(seen, pods={**seen.pods, uid: asking}), excluded).get(uid)
+
+
+def _tried(seen: Snapshot, excluded: frozenset[str]) -> dict[str, Hold]:
+    inputs = PlanningInputs(excluded=excluded, ending=about_to_end(seen, TERMS))
+    made = plan(seen, inputs, search=Everything)
+    return {one.pod.metadata.uid: replace(one.hold, state=None, at=None) for one in made}
 
 
 def options_on(name: str, model: str, before: Snapshot, holds: dict[str, Hold]) -> Options:
