@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from dataclasses import replace as dataclass_replace
 from datetime import timedelta
 from itertools import chain, combinations
 
 import msgspec
 from msgspec.structs import replace
 
+from booking.eviction.holder_cache import HolderCache
 from booking.reclaimer.ending.booking_ends import about_to_end
-from booking.reclaimer.planning.node_candidates import PlanningInputs
-from booking.reclaimer.planning.plan import plan
+from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
+from booking.reclaimer.planning.plan import Round, first_in_time, plan, waiting_for_bookings
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.objects.hold import Hold
@@ -67,18 +67,24 @@ def tried_holds(seen: Snapshot, spared: Blocked) -> dict[str, Hold]:
 
 def tried_instead(pod: Pod, before: Snapshot, spared: Blocked) -> Iterator[Hold | None]:
     """What it finds for a pod in place of its hold, after all others who wait: without those, then with."""
-    uid = pod.metadata.uid
     kept = {key: text for key, text in (pod.metadata.annotations or {}).items() if key != names.HOLD}
     asking = replace(pod, metadata=replace(pod.metadata, annotations=kept))
-    others = before.without_holds(frozenset({uid}))
+    others = before.without_holds(frozenset({pod.metadata.uid}))
     for excluded in (spared.all, spared.all - spared.by_budgets):
-        seen = others.with_holds(_tried(others, excluded))
-        yield _tried(dataclass_replace(seen, pods={**seen.pods, uid: asking}), excluded).get(uid)
+        candidates = NodeCandidates(others, _inputs(others, excluded), HolderCache())
+        one_round = Round(others, candidates, Everything(candidates))
+        for other in sorted(waiting_for_bookings(others), key=first_in_time):
+            one_round.serve(other)
+        made = one_round.serve(asking)
+        yield replace(made.hold, state=None, at=None) if made else None
+
+
+def _inputs(seen: Snapshot, excluded: frozenset[str]) -> PlanningInputs:
+    return PlanningInputs(excluded=excluded, ending=about_to_end(seen, TERMS))
 
 
 def _tried(seen: Snapshot, excluded: frozenset[str]) -> dict[str, Hold]:
-    inputs = PlanningInputs(excluded=excluded, ending=about_to_end(seen, TERMS))
-    made = plan(seen, inputs, search=Everything)
+    made = plan(seen, _inputs(seen, excluded), search=Everything)
     return {one.pod.metadata.uid: replace(one.hold, state=None, at=None) for one in made}
 
 
