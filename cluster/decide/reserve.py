@@ -65,9 +65,9 @@ def unused_lanes(
             has = used.get(booking.name, {}).get(place.node, 0)
             key = place.node, booking.spec.model
             # A share without a number has a device of its own.
-            lanes = [number or (booking.name, serial) for serial, number in enumerate(place.lanes)]
-            begun.setdefault(key, set()).update(lanes[:has])
-            lacking.setdefault(key, set()).update(lanes[has:])
+            theirs = [number or (booking.name, serial) for serial, number in enumerate(place.lanes)]
+            begun.setdefault(key, set()).update(theirs[:has])
+            lacking.setdefault(key, set()).update(theirs[has:])
     for (node, model), lanes in sorted(lacking.items()):
         if count := len(lanes - begun[node, model]):
             yield node, model, count
