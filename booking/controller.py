@@ -15,15 +15,15 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 
 from booking.admission.certificate_authority import service_names
-from booking.admission.claim_tolerations import ClaimTolerations
+from booking.admission.claim_tolerations import mark_claim
 from booking.admission.cluster_view import CachedClusterView
 from booking.admission.endpoint import Endpoint
 from booking.admission.metrics import Metrics
 from booking.admission.owner import Creators
 from booking.admission.review import Review
 from booking.admission.sharing_dialects.translation import Sharing
-from booking.admission.visible_devices import VisibleDevices
-from booking.admission.webhook import Webhook
+from booking.admission.visible_devices import hide_devices
+from booking.admission.webhook import Answering, Webhook
 from booking.admission.webhook_installer import WebhookInstaller
 from booking.counted_nodes.writer import CountedNodes
 from booking.eviction.victims import LEAST_LOST_WORK
@@ -180,8 +180,8 @@ def _serve_webhook(base: Base) -> tuple[dict[str, Check], dict[str, Check]]:
             clock,
             metrics,
             admit_last=admit.last,
-            hide=VisibleDevices(metrics),
-            mark_claim=ClaimTolerations(metrics),
+            hide=Answering(hide_devices, metrics),
+            mark_claim=Answering(mark_claim, metrics),
         ),
         clock,
         host=settings.webhook_host,

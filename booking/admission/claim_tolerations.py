@@ -8,16 +8,14 @@ nothing but the claim, so it is answered before the cluster has been read, too.
 
 from collections.abc import Mapping
 from hashlib import sha256
-from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 
 from booking.admission.admission_review import Request
-from booking.admission.metrics import Metrics
 from booking.admission.patch import Operation
 from booking.admission.review import Outcome
-from booking.admission.webhook import JSON, BadRequestError, Reply, admission_review_in, answer, refusal
+from booking.admission.webhook import BadRequestError
 from cluster import names
 
 Json = Mapping[str, Any]
@@ -81,26 +79,12 @@ def _tolerates_held(toleration: Json) -> bool:
     return not key or names.is_ours(key)
 
 
-class ClaimTolerations:
-    """Answers AdmissionReviews, from bytes to bytes. Thread-safe."""
+def mark_claim(request: Request) -> Outcome:
+    """What becomes of a claim.
 
-    def __init__(self, metrics: Metrics) -> None:
-        """Args: metrics: counts the answers."""
-        self._metrics = metrics
-
-    def __call__(self, body: bytes) -> Reply:
-        """Answer one request."""
-        try:
-            request = admission_review_in(body).request
-            outcome = _outcome(request)
-        except BadRequestError as error:
-            self._metrics.requests.labels(outcome=str(HTTPStatus.BAD_REQUEST.value)).inc()
-            return refusal(HTTPStatus.BAD_REQUEST, str(error))
-        self._metrics.requests.labels(outcome=outcome.kind).inc()
-        return Reply(HTTPStatus.OK, answer(request, outcome), JSON)
-
-
-def _outcome(request: Request) -> Outcome:
+    Raises:
+        BadRequestError: it cannot be read.
+    """
     if request.operation != "CREATE" or request.sub_resource:
         return Outcome(kind="untouched")
     try:

@@ -5,24 +5,15 @@ answers before the cluster has been read, too.
 """
 
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 
 from booking.admission.admission_review import Request
-from booking.admission.metrics import Metrics
 from booking.admission.patch import patch
-from booking.admission.pod_reader import BadPodError, Json, asks_for_gpus, read
+from booking.admission.pod_reader import Json, asks_for_gpus, read
 from booking.admission.review import Outcome
-from booking.admission.webhook import (
-    JSON,
-    BadRequestError,
-    Reply,
-    admission_review_in,
-    answer,
-    refusal,
-)
+from booking.admission.webhook import BadRequestError
 from cluster import names
 
 _HIDING: Final = frozenset({"void", "none"})
@@ -63,26 +54,12 @@ def _without_sight(container: Json) -> Json:
     return {**container, "env": replaced if own else [*env, _VOID]}
 
 
-class VisibleDevices:
-    """Answers AdmissionReviews, from bytes to bytes. Thread-safe."""
+def hide_devices(request: Request) -> Outcome:
+    """What becomes of a pod, by a request to create it or to add ephemeral containers.
 
-    def __init__(self, metrics: Metrics) -> None:
-        """Args: metrics: counts the answers."""
-        self._metrics = metrics
-
-    def __call__(self, body: bytes) -> Reply:
-        """Answer one request."""
-        try:
-            request = admission_review_in(body).request
-            outcome = _outcome(request)
-        except (BadRequestError, BadPodError) as error:
-            self._metrics.requests.labels(outcome=str(HTTPStatus.BAD_REQUEST.value)).inc()
-            return refusal(HTTPStatus.BAD_REQUEST, str(error))
-        self._metrics.requests.labels(outcome=outcome.kind).inc()
-        return Reply(HTTPStatus.OK, answer(request, outcome), JSON)
-
-
-def _outcome(request: Request) -> Outcome:
+    Raises:
+        BadRequestError: it cannot be read.
+    """
     pod = _pod_in(request.object)
     if request.sub_resource == _EPHEMERAL:
         changed = unseeing(pod, _pod_in(request.old_object))

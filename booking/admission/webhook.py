@@ -56,6 +56,30 @@ class BadRequestError(ValueError):
     """The body is not what the API server sends."""
 
 
+class Answering:
+    """Answers AdmissionReviews by what they say alone, from bytes to bytes. Thread-safe."""
+
+    def __init__(self, decide: Callable[[Request], Outcome], metrics: Metrics) -> None:
+        """Create it.
+
+        Args:
+            decide: decides; raises BadRequestError or BadPodError for an object that cannot be read.
+            metrics: counts the answers.
+        """
+        self._decide, self._metrics = decide, metrics
+
+    def __call__(self, body: bytes) -> Reply:
+        """Answer one request."""
+        try:
+            request = admission_review_in(body).request
+            outcome = self._decide(request)
+        except (BadRequestError, BadPodError) as error:
+            self._metrics.requests.labels(outcome=str(HTTPStatus.BAD_REQUEST.value)).inc()
+            return refusal(HTTPStatus.BAD_REQUEST, str(error))
+        self._metrics.requests.labels(outcome=outcome.kind).inc()
+        return Reply(HTTPStatus.OK, answer(request, outcome), JSON)
+
+
 class Webhook:
     """Answers AdmissionReviews. Thread-safe."""
 

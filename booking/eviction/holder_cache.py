@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import chain
+from functools import cached_property
 from operator import is_
 from typing import Final
 
 from booking.eviction.holder import Holder
-from booking.eviction.share_floors import NEVER_LATER, ShareFloors
+from booking.eviction.share_floors import NEVER_LATER, ShareBounds, ShareFloor, ShareRooms
 from booking.eviction.sharers import SharedDevices, thousandths
 from booking.eviction.snapshot import EvictionSnapshot, VictimPolicy
 from booking.eviction_settings import EvictionSettings
@@ -59,23 +59,52 @@ class ModelHolders:
         return _filled(free, tuple(holder for holder in holders if holder.devices), self.shared.only(uuids))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class _Moment:
+    """The last instant that a cache was asked for."""
+
+    instant: EvictionSnapshot | None = None
+
+
+@dataclass(frozen=True)
 class NodeHolders:
-    """The holders on one node, and the values that they were computed from."""
+    """The holders on one node, and the values that they are computed from, once somebody asks.
+
+    Those that a cache has replaced must not be asked any more.
+    """
 
     view: NodeView
+    moment: _Moment = field(repr=False, compare=False)
+    """What else they are computed from: as long as the cache returns this, it makes no difference when."""
     uids: tuple[str, ...] = ()
     pods: tuple[Pod | None, ...] = ()
     booked: frozenset[str] = frozenset()
     until: datetime | None = None
     """When a pod may become evictable, or a terminating pod may count as hanging: the entry is then
     recomputed."""
-    by_model: Mapping[str, ModelHolders] = field(default_factory=dict)
-    """Model -> its devices and holders on this node."""
     members: tuple[Member, ...] = ()
     """Its pods whose controllers may not replace them."""
     gangs: Mapping[str, Gang] = field(default_factory=dict)
     """Uid -> the gang of a pod of it, of those that have one."""
+
+    @cached_property
+    def by_model(self) -> Mapping[str, ModelHolders]:
+        """Model -> its devices and holders on this node."""
+        instant = self.moment.instant
+        if instant is None or self.view.fault:
+            return {}
+        known = {pod.metadata.uid: pod for pod in self.pods if pod}
+        return _by_model(self.view, known, {member.uid: member for member in self.members}, instant)
+
+    @cached_property
+    def floors(self) -> dict[str, tuple[ShareFloor, ...]]:
+        """Model -> its GPUs that may be shared, as far as they have been asked for (``floors_of``)."""
+        return {}
+
+    @property
+    def is_read(self) -> bool:
+        """Whether somebody has asked for the holders."""
+        return "by_model" in self.__dict__
 
 
 class HolderCache:
@@ -87,18 +116,19 @@ class HolderCache:
         self._protected: frozenset[str] = frozenset()
         self._terms: EvictionSettings | None = None
         self._policy: VictimPolicy | None = None
-        self.floors = ShareFloors()
-        """The GPUs that may be shared, of the nodes that ``at`` has returned."""
+        self._moment = _Moment()
+        self.share_bounds: Final = ShareBounds()
+        self.share_rooms: Final = ShareRooms()
 
     def at(self, instant: EvictionSnapshot) -> Mapping[str, NodeHolders]:
         """Node -> its holders at this instant. Not to be changed."""
         if self._is_elsewhere(instant):
             self._nodes = {}
-        before = self._nodes
+        before, self._moment.instant = self._nodes, instant
         self._nodes = {
             name: known
             if (known := before.get(name)) and _is_true(known, view, instant)
-            else _node_holders(view, instant)
+            else _node_holders(view, instant, self._moment)
             for name, view in instant.node_snapshots.views.items()
         }
         return self._nodes
@@ -136,35 +166,38 @@ def _booked(uids: tuple[str, ...], instant: EvictionSnapshot) -> frozenset[str]:
     return frozenset(uid for uid in uids if uid in instant.cover)
 
 
-def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
-    """Compute the entry of one node.
+def _node_holders(view: NodeView, instant: EvictionSnapshot, moment: _Moment) -> NodeHolders:
+    """The entry of one node.
 
     Unhealthy devices, and those that two pods claim to hold, are not planned with. Nor are the devices of a
     resource of which a pod of the node has devices that are unknown.
     """
     uids = tuple(holding.uid for holding in view.holdings)
-    pods = tuple(instant.pods.get(uid) for uid in uids)
-    known = {pod.metadata.uid: pod for pod in pods if pod}
-    gpus = {holding.uid: len(holding.devices) for holding in view.holdings}
-    members = tuple(
-        member
-        for uid, pod in known.items()
-        if (member := member_of(pod, gpus=gpus[uid], leaves=_leaves(pod, instant)))
-    )
-    ends = chain.from_iterable(
-        (instant.policy.protected_until(pod, instant), stuck_from(pod)) for pod in known.values()
-    )
+    pods = tuple(map(instant.pods.get, uids))
+    members: list[Member] = []
+    gangs: dict[str, Gang] = {}
+    until: datetime | None = None
+    for holding, pod in zip(view.holdings, pods, strict=True):
+        if pod is None:
+            continue
+        if pod.metadata.owner_references and (
+            member := member_of(pod, gpus=len(holding.devices), leaves=_leaves(pod, instant))
+        ):
+            members.append(member)
+        if gang := gang_of(pod):
+            gangs[holding.uid] = gang
+        for end in (instant.policy.protected_until(pod, instant), stuck_from(pod)):
+            if end and end > instant.now and (until is None or end < until):
+                until = end
     return NodeHolders(
         view=view,
+        moment=moment,
         uids=uids,
         pods=pods,
         booked=_booked(uids, instant),
-        until=min((end for end in ends if end and end > instant.now), default=None),
-        by_model={}
-        if view.fault
-        else _by_model(view, known, {member.uid: member for member in members}, instant),
-        members=members,
-        gangs={uid: gang for uid, pod in known.items() if (gang := gang_of(pod))},
+        until=until,
+        members=tuple(members),
+        gangs=gangs,
     )
 
 
@@ -203,11 +236,11 @@ def _model_holders(
     sharers: dict[str, PodHoldings] = {}
     for uuid in uuids:
         holdings = of.get(uuid, ())
-        if (holdings or uuid in reserved) and _have_it_together([one.devices[uuid] for one in holdings]):
+        if len(holdings) == 1 and holdings[0].devices[uuid].mode is None:
+            held.setdefault(holdings[0].uid, (holdings[0], []))[1].append(uuid)
+        elif (holdings or uuid in reserved) and _have_it_together([one.devices[uuid] for one in holdings]):
             shared[uuid] = tuple(one.uid for one in holdings)
             sharers |= {one.uid: one for one in holdings}
-        elif len(holdings) == 1:
-            held.setdefault(holdings[0].uid, (holdings[0], []))[1].append(uuid)
     known = {device.uuid: device for device in devices}
 
     def holder(holding: PodHoldings, theirs: tuple[str, ...]) -> Holder:
@@ -220,7 +253,7 @@ def _model_holders(
             leaves=_leaves(pod, instant),
             evictable=instant.policy.protection(pod, holding, instant) is None,
             member=members.get(holding.uid),
-            thousandths=thousandths(holding.devices.values(), known),
+            thousandths=thousandths(holding.devices.values(), known) if holding.share else 0,
         )
 
     # Pods that are missing are known only to the node's agent.

@@ -1,19 +1,31 @@
-"""What pods have of each GPU that may be shared: kept between passes, for the search of room for a share."""
+"""What pods have of each GPU that may be shared, where a share finds room, and where it loses little: kept.
 
-from collections.abc import Iterable, Iterator, Mapping
+Most nodes are far from the cheapest. So what a node loses at least is first read from its pods, which is
+quick, and only where that is little, from their holders.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Final, Protocol
+from weakref import ref
 
 from booking.eviction.holder import Holder
+from cluster.decide.available import shares_on
+from cluster.decide.eviction.costs import saved_at_most
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.amounts import NO_USE, DeviceUse, Holding
+from cluster.decide.request import GpuRequest, RequestKey
+from cluster.decide.share_fit import fits
 from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod, is_terminating
 from cluster.objects.share_request import Slot
 
 NEVER_LATER: Final = 2**63
 """Microseconds since 1970: later than any instant."""
 SIZES: Final = 4
 """Number of sizes of shares for which bounds are kept."""
+KINDS: Final = 4
+"""Number of kinds of requests for which the nodes are kept."""
 ROUNDED: Final = 16
 """Thousandths by which what pods have of a GPU is rounded down together, at most: one for each slot."""
 
@@ -27,10 +39,39 @@ class OfModel(Protocol):
         ...
 
 
+class OfNode(Protocol):
+    """The holders on one node: the same object as long as nothing has changed."""
+
+    @property
+    def view(self) -> NodeView:
+        """The node."""
+        ...
+
+    @property
+    def pods(self) -> tuple[Pod | None, ...]:
+        """The pods of ``view.holdings``, in that order; None for those that only the node's agent knows."""
+        ...
+
+    @property
+    def by_model(self) -> Mapping[str, OfModel]:
+        """Model -> its holders."""
+        ...
+
+    @property
+    def is_read(self) -> bool:
+        """Whether ``by_model`` is known already."""
+        ...
+
+    @property
+    def floors(self) -> MutableMapping[str, tuple["ShareFloor", ...]]:
+        """Model -> what ``floors_of`` has found."""
+        ...
+
+
 Bound = tuple[int, int]
 """Thousandths of a GPU whose work is lost at least, and the instant after which it was not saved."""
-ModelsHolders = Mapping[str, OfModel]
-"""Model -> its holders."""
+Bounds = tuple[Bound, ...]
+"""Those of one node's GPUs that may be the least; none if the share does not fit on any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,60 +96,101 @@ class ShareFloor:
         """Thousandths of the GPU whose work is lost at least for so many MiB; None if too many stay."""
         if memory > self.most:
             return None
-        missing = memory - self.free
-        return 0 if missing <= 0 else max(0, 1000 * missing // self.offered - ROUNDED)
+        return _part(memory - self.free, self.offered)
 
 
-class ShareFloors:
-    """The GPUs of each node and model, as they were when last asked for."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[ModelsHolders, tuple[ShareFloor, ...]]] = {}
-        self._bounds: dict[tuple[str, Slot], ShareBounds] = {}
-
-    def of(self, view: NodeView, by_model: ModelsHolders, model: str) -> tuple[ShareFloor, ...]:
-        """The GPUs of a model on a node; ``by_model``: the same object as long as nothing has changed."""
-        known = self._known.get((view.name, model))
-        if known is None or known[0] is not by_model:
-            known = self._known[view.name, model] = by_model, tuple(_floors(view, by_model, model))
-        return known[1]
-
-    def bounds(self, model: str, slot: Slot) -> "ShareBounds":
-        """What each node loses at least for a share of this size; those of the last few sizes are kept."""
-        found = self._bounds.pop((model, slot), None) or ShareBounds(self, model, slot)
-        self._bounds[model, slot] = found
-        if len(self._bounds) > SIZES:
-            del self._bounds[next(iter(self._bounds))]
-        return found
+def floors_of(holders: OfNode, model: str) -> tuple[ShareFloor, ...]:
+    """The GPUs of a model on a node."""
+    found = holders.floors.get(model)
+    if found is None:
+        found = holders.floors[model] = tuple(_floors(holders.view, holders.by_model, model))
+    return found
 
 
 class ShareBounds:
-    """For a share of one size, what each node loses at least for it: kept until something on it changes."""
+    """What each node loses at least for shares of the last few sizes."""
 
-    def __init__(self, floors: ShareFloors, model: str, slot: Slot) -> None:
-        self._floors, self._model, self._slot = floors, model, slot
-        self._known: dict[str, tuple[ModelsHolders, tuple[Bound, ...]]] = {}
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, Slot], dict[str, tuple[ref[OfNode], Bounds]]] = {}
+        """Weak references: a size that nobody asks for any more keeps nothing else in memory."""
 
-    def of(self, view: NodeView, by_model: ModelsHolders) -> tuple[Bound, ...]:
-        """The bounds of the node's GPUs that may be the least; none if the share does not fit on any."""
-        known = self._known.get(view.name)
-        if known is None or known[0] is not by_model:
-            found = self._floors.of(view, by_model, self._model)
-            known = self._known[view.name] = by_model, tuple(_least(found, self._slot))
-        return known[1]
+    def of(self, nodes: Mapping[str, OfNode], model: str, slot: Slot) -> Iterator[tuple[str, Bounds]]:
+        """(node, its bounds), which may be lower than they would be by its holders."""
+        before = self._known.pop((model, slot), {})
+        self._known[model, slot] = found = {
+            name: known
+            if (known := before.get(name)) and known[0]() is holders
+            else (ref(holders), _bounds(holders, model, slot))
+            for name, holders in nodes.items()
+        }
+        if len(self._known) > SIZES:
+            del self._known[next(iter(self._known))]
+        return ((name, bounds) for name, (_, bounds) in found.items())
+
+    def by_holders(self, holders: OfNode, model: str, slot: Slot) -> Bounds:
+        """The bounds of one node by its holders; from now on ``of`` returns these."""
+        found = tuple(_least(_by_floors(holders, model, slot)))
+        self._known.setdefault((model, slot), {})[holders.view.name] = ref(holders), found
+        return found
 
 
-def _least(floors: Iterable[ShareFloor], slot: Slot) -> Iterator[Bound]:
+def _bounds(holders: OfNode, model: str, slot: Slot) -> Bounds:
+    if holders.is_read:
+        return tuple(_least(_by_floors(holders, model, slot)))
+    return tuple(_least(_by_pods(holders.view, holders.pods, model, slot)))
+
+
+def _by_floors(holders: OfNode, model: str, slot: Slot) -> Iterator[Bound]:
+    for floor in floors_of(holders, model):
+        part = floor.least(slot.memory_on(floor.device))
+        if part is not None:
+            yield part, floor.latest
+
+
+def _by_pods(view: NodeView, pods: Iterable[Pod | None], model: str, slot: Slot) -> Iterator[Bound]:
+    """As if every pod could be evicted, and what those have who are terminating were free."""
+    devices = view.shareable_by_model.get(model, ())
+    if not devices or view.fault or view.unknown:
+        return
+    latest: dict[str, int] = {}
+    left: set[str] = set()
+    for holding, pod in zip(view.holdings, pods, strict=True):
+        if pod is None:
+            continue
+        if is_terminating(pod):
+            left.update(holding.devices)
+            continue
+        saved = saved_at_most(pod)
+        for uuid in holding.devices:
+            latest[uuid] = NEVER_LATER if saved is None else max(saved, latest.get(uuid, 0))
+    for device in devices:
+        uuid, memory, offered = device.uuid, slot.memory_on(device), _offered(device)
+        if not device.is_healthy or memory > offered:
+            continue
+        use = view.held.get(uuid, NO_USE)
+        free = 0 if use.whole else offered - use.memory
+        yield 0 if uuid in left else _part(memory - free, offered), latest.get(uuid, NEVER_LATER)
+
+
+def _part(missing: int, offered: int) -> int:
+    """Thousandths of a GPU that pods have at least who leave for so many MiB."""
+    return 0 if missing <= 0 else max(0, 1000 * missing // offered - ROUNDED)
+
+
+def _offered(device: Device) -> int:
+    return max(1, device.share.memory if device.share else 0)
+
+
+def _least(bounds: Iterable[Bound]) -> Iterator[Bound]:
     """Without those that lose no less than another one at any time."""
-    bounds = ((floor.least(slot.memory_on(floor.device)), -floor.latest) for floor in floors)
     before: int | None = None
-    for part, latest in sorted((part, latest) for part, latest in bounds if part is not None):
+    for part, latest in sorted((part, -latest) for part, latest in bounds):
         if before is None or latest < before:
             before = latest
             yield part, -latest
 
 
-def _floors(view: NodeView, by_model: ModelsHolders, model: str) -> Iterator[ShareFloor]:
+def _floors(view: NodeView, by_model: Mapping[str, OfModel], model: str) -> Iterator[ShareFloor]:
     holders = by_model[model].all if model in by_model else {}
     for device in view.shareable_by_model.get(model, ()) if model in by_model else ():
         if not device.is_healthy:
@@ -133,6 +215,50 @@ def _floors(view: NodeView, by_model: ModelsHolders, model: str) -> Iterator[Sha
             parts=tuple(parts),
             free=held.room_on(device).memory,
             most=stays.room_on(device).memory,
-            offered=max(1, device.share.memory if device.share else 0),
+            offered=_offered(device),
             latest=latest,
         )
+
+
+class ShareRooms:
+    """For the last few kinds of requests, what was found about each node."""
+
+    def __init__(self) -> None:
+        self._known: dict[RequestKey, dict[str, tuple[ref[NodeView], bool]]] = {}
+        """Weak references: a kind that nobody asks for any more keeps no old view in memory."""
+
+    def of(self, request: GpuRequest, views: Mapping[str, NodeView]) -> list[str]:
+        """The nodes that may have room, sorted; the others have none.
+
+        Args:
+            request: of a pod with shares, without a hold.
+            views: node -> its devices; the same object as long as nothing has changed.
+        """
+        before = self._known.pop(request.key, {})
+        self._known[request.key] = found = {
+            name: known
+            if (known := before.get(name)) and known[0]() is view
+            else (ref(view), _may_have_room(request, view))
+            for name, view in views.items()
+        }
+        if len(self._known) > KINDS:
+            del self._known[next(iter(self._known))]
+        return sorted(name for name, (_, may) in found.items() if may)
+
+
+def _may_have_room(request: GpuRequest, view: NodeView) -> bool:
+    if view.fault or view.unknown or not shares_on(request, view):
+        return False
+    return bool(view.on_hold) or (not _is_full(request, view) and fits(request, view.unreserved_offer))
+
+
+def _is_full(request: GpuRequest, view: NodeView) -> bool:
+    """Whether no device has the memory for the least of the shares: quicker to see than whether all fit."""
+    amounts = [need.amount for need in request.share.needs] if request.share else ()
+    for device in view.devices:
+        use = view.held.get(device.uuid)
+        if device.share and (use is None or not use.whole):
+            free = device.share.memory - (use.memory if use else 0)
+            if any(amount.memory_on(device) <= free for amount in amounts):
+                return False
+    return True

@@ -99,6 +99,10 @@ class Costs(Protocol):
         """
         ...
 
+    def at_least_each(self, saved: int) -> int:
+        """The same of one device."""
+        ...
+
 
 class VictimPolicy(Protocol):
     """Who may be evicted for a booked pod, and what that costs."""

@@ -61,7 +61,11 @@ class LostWork:
 
     def at_least(self, saved: Iterable[int]) -> int:
         """GPU-microseconds that are lost at least where work was saved at these instants or before."""
-        return sum(max(0, self.now - instant) + self.restart for instant in saved)
+        return sum(map(self.at_least_each, saved))
+
+    def at_least_each(self, saved: int) -> int:
+        """The same of one device."""
+        return max(0, self.now - saved) + self.restart
 
 
 class LeastLostWork:

@@ -111,8 +111,9 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
     Raises:
         QuantityError: a GPU amount that is not a whole number (the API server refuses those).
     """
-    needs, share, reservation = container_needs(pod), share_request_of(pod), reservation_of(pod)
-    selector = device_selector_of(pod)
+    needs, reservation, selector = container_needs(pod), reservation_of(pod), device_selector_of(pod)
+    is_sharing = any(need.resource == names.SHARED_RESOURCE for need in needs)
+    share = share_request_of(pod) if is_sharing else None
     if reservation:
         selector = replace(selector, uuids=frozenset({reservation.number}))
     return GpuRequest(

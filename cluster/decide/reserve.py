@@ -58,14 +58,16 @@ def unused_lanes(
         running: bookings; those of whole devices have no lanes.
         used: booking -> node -> devices that its pods have there.
     """
-    lacking: dict[tuple[str, str], set[int]] = {}
-    begun: dict[tuple[str, str], set[int]] = {}
+    lacking: dict[tuple[str, str], set[object]] = {}
+    begun: dict[tuple[str, str], set[object]] = {}
     for booking in running:
         for place in booking.spec.places if booking.spec.memory is not None else ():
             has = used.get(booking.name, {}).get(place.node, 0)
             key = place.node, booking.spec.model
-            begun.setdefault(key, set()).update(place.lanes[:has])
-            lacking.setdefault(key, set()).update(place.lanes[has:])
+            # A share without a number has a device of its own.
+            theirs = [number or (booking.name, serial) for serial, number in enumerate(place.lanes)]
+            begun.setdefault(key, set()).update(theirs[:has])
+            lacking.setdefault(key, set()).update(theirs[has:])
     for (node, model), lanes in sorted(lacking.items()):
         if count := len(lanes - begun[node, model]):
             yield node, model, count

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from booking.admission.claim_tolerations import ClaimTolerations
+from booking.admission.claim_tolerations import mark_claim
 from booking.admission.metrics import Metrics
 from booking.admission.patch import Operation
+from booking.admission.webhook import Answering
 from booking.controller import Base, admission, followed, reclaim
 from booking.fair_shares_file import DEFAULT, FairSharesFile
 from booking.policy.fair_shares import FairShares
@@ -96,7 +97,7 @@ class Controller(Part):
             **for_one_thread,
         )
         metrics = Metrics(registry)
-        self.admit, self._mark_claim = admission(base, metrics), ClaimTolerations(metrics)
+        self.admit, self._mark_claim = admission(base, metrics), Answering(mark_claim, metrics)
         reclaim(base)
         self.reclaimer: Reclaimer = threads.owner("reclaimer")
         self.elector: LeaderElector = threads.owner("elector")

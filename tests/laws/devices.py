@@ -1,6 +1,6 @@
 """Which pod holds which device of a state, and which are kept for which pod: by the objects alone."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -212,3 +212,15 @@ def _advertised(text: str) -> tuple[Device, ...]:
         return ()
     cut = {device.parent for device in devices}
     return tuple(d for d in devices if d.uuid not in cut)
+
+
+def device_faults(pod: Pod, hold: Hold, state: State, floor: Floor, *, model: str) -> Iterator[str]:
+    """What is wrong with the devices of a hold, apart from how many they are."""
+    devices = set(hold.devices)
+    for uuid in sorted(devices - floor.usable(hold.node, model)):
+        yield f"{uuid} is no healthy {model} of the node"
+    for uuid in sorted(devices - selected(pod, hold.node, state, frozenset(devices))):
+        yield f"{uuid} is not what the pod requests"
+    for uuid in sorted(devices):
+        if floor.kept.get(uuid, frozenset()) - {pod.metadata.uid}:
+            yield f"{uuid} is kept for another pod"

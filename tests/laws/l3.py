@@ -19,7 +19,17 @@ from cluster.objects.pods import Pod, first_created, is_live
 from tests.laws.changes import Change
 from tests.laws.cover import cover
 from tests.laws.departures import departure, is_ordered
-from tests.laws.devices import Floor, advertised_devices, floor_of, held, hold_on, holds, needed, selected
+from tests.laws.devices import (
+    Floor,
+    advertised_devices,
+    device_faults,
+    floor_of,
+    held,
+    hold_on,
+    holds,
+    needed,
+    selected,
+)
 from tests.laws.groups import user_of
 from tests.laws.places import Places, for_nothing, takes_room
 from tests.laws.share_holds import ShareHold
@@ -129,13 +139,7 @@ class _Case:
         devices = set(self.hold.devices)
         if not len(devices) == len(self.hold.devices) == self.need:
             yield f"it keeps {len(self.hold.devices)} devices, and the pod needs {self.need}"
-        for uuid in sorted(devices - self.floor.usable(self.hold.node, self.model)):
-            yield f"{uuid} is no healthy {self.model} of the node"
-        for uuid in sorted(devices - selected(self.pod, self.hold.node, self.state, frozenset(devices))):
-            yield f"{uuid} is not what the pod requests"
-        for uuid in sorted(devices):
-            if self.floor.kept.get(uuid, frozenset()) - {self.pod.metadata.uid}:
-                yield f"{uuid} is kept for another pod"
+        yield from device_faults(self.pod, self.hold, self.state, self.floor, model=self.model)
 
     @cached_property
     def victims(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod, is_live
-from tests.laws.devices import Floor, advertised_devices, held, hold_on, needed, selected
+from tests.laws.devices import Floor, advertised_devices, device_faults, held, hold_on, needed, selected
 from tests.laws.places import Places
 from tests.laws.shares import is_sharing, may_share_after
 from tests.laws.state import State
@@ -29,19 +29,13 @@ class ShareHold:
 
     def faults(self) -> Iterator[str]:
         """What is wrong with it; of a pod with shares of several GPUs only whether there is room."""
-        devices, gone = set(self.hold.devices), set(self.hold.victims)
-        for uuid in sorted(devices - self.floor.usable(self.hold.node, self.model)):
-            yield f"{uuid} is no healthy {self.model} of the node"
-        for uuid in sorted(devices - selected(self.pod, self.hold.node, self.state, frozenset(devices))):
-            yield f"{uuid} is not what the pod requests"
-        for uuid in sorted(devices):
-            if self.floor.kept.get(uuid, frozenset()) - {self.pod.metadata.uid}:
-                yield f"{uuid} is kept for another pod"
+        gone = set(self.hold.victims)
+        yield from device_faults(self.pod, self.hold, self.state, self.floor, model=self.model)
         for uid in sorted(gone & self.booked.keys()):
             yield f"its victim {self.state.pods[uid].key} is booked by {self.booked[uid].name}"
         if sum(needed(self.pod).values()) != 1:
             return
-        (uuid,) = sorted(devices)
+        (uuid,) = set(self.hold.devices)
         if not self._fits(uuid, gone):
             yield f"there is no room on {uuid} once its victims have left"
         for uid in sorted(uid for uid in gone if (pod := self.state.pods.get(uid)) and is_live(pod)):

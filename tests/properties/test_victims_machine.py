@@ -4,19 +4,15 @@ Every hold that is written from a cache which is not behind is judged by trying 
 that was listed, or one fed by watches which repeat, reorder and lose (``reclaimer_watches``).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
-from itertools import chain, combinations
+from itertools import chain
 from typing import Final
 
 import msgspec
 
-from booking.reclaimer.ending.booking_ends import about_to_end
 from booking.reclaimer.holds.barred_nodes import BARRED_FOR
-from booking.reclaimer.planning.node_candidates import PlanningInputs
-from booking.reclaimer.planning.plan import plan
 from booking.reclaimer.planning.waiting_pod import barred
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
@@ -24,40 +20,17 @@ from cluster.kube.errors import Conflict, NotFound, Refusal, Request, Unreachabl
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
-from tests.booking.reclaimer.planning.exhaustive_planner import Everything
 from tests.fakes.objects import A100, A6000, a100, a_booking, a_pod
-from tests.laws.places import HANGS_AFTER
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
-from tests.properties.random_cluster import RESTART, TERMS
 from tests.properties.reclaimer_watches import ReclaimerWatches
 from tests.properties.reference import used_at_once, waiting_hold
+from tests.properties.victims_judge import Blocked, at_some_time, options_on, tried_holds, tried_instead
 from tests.properties.world import MODELS, USERS
 
 NODES: Final = ("n0", "n1", "n2")
 PODS_AT_ONCE: Final = 16
 LOST: Final = Unreachable(Request("PATCH", "/"), "connection refused")
 REFUSED: Final = Conflict(Request("PATCH", "/"), Refusal(code=409, reason="Conflict"))
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a node could give to a pod, worked out by hand."""
-
-    free: frozenset[str]
-    leaving: frozenset[str]
-    outgoing_devices: frozenset[str]
-    evictable: dict[str, tuple[frozenset[str], int, int]]
-    """Uid -> its devices of the model, what its eviction destroys, and how often it was evicted before."""
-
-    def sets(self, need: int) -> Iterator[tuple[int, int, int, frozenset[str]]]:
-        """(lost work, earlier evictions, number, uids) of every set of victims that frees enough."""
-        without = len(self.free | self.leaving | self.outgoing_devices)
-        for uids in chain.from_iterable(
-            combinations(sorted(self.evictable), size) for size in range(len(self.evictable) + 1)
-        ):
-            if without + sum(len(self.evictable[uid][0]) for uid in uids) >= need:
-                lost, before = (sum(self.evictable[uid][n] for uid in uids) for n in (1, 2))
-                yield lost, before, len(uids), frozenset(uids)
 
 
 class VictimsMachine(ReclaimerWatches):
@@ -309,19 +282,27 @@ class VictimsMachine(ReclaimerWatches):
         cluster = self.cluster
         before, disturbed = cluster.instant(), self.is_disturbed
         version, left = cluster.version, len(cluster.evictor.left)
-        spared = cluster.reclaimer._holding.excluded
+        spared = self._blocked()
         cluster.reclaimer.reconcile()
         after = cluster.instant()
         if not cluster.leads or cluster.unready_reason:
             assert cluster.version == version, "something was written by one that may not act"
         fresh = {uid: hold for uid, hold in after.holds.items() if before.holds.get(uid) != hold}
         if is_current and not disturbed:
-            self._judge(before, fresh, spared)
+            self._judge(before, fresh, at_some_time(spared, self._blocked()))
         gone = [name for name, _ in cluster.evictor.left[left:]]
         return f"holds {sorted(fresh)}, {gone} evicted"
 
-    def _judge(self, before: Snapshot, fresh: dict[str, Hold], spared: frozenset[str]) -> None:
-        """Law L3: each new hold, in the order in which they were planned."""
+    def _blocked(self) -> Blocked:
+        """The pods that cannot be evicted, so far as the reclaimer knows."""
+        holding = self.cluster.reclaimer._holding
+        return Blocked(holding.excluded, holding.protected)
+
+    def _judge(self, before: Snapshot, fresh: dict[str, Hold], spared: list[Blocked]) -> None:
+        """Law L3: each new hold, in the order in which they were planned.
+
+        ``spared``: what may have been known of pods that cannot be evicted, at some time of the pass.
+        """
         standing_now = {uid: hold for uid, hold in before.holds.items() if uid not in fresh}
         moved = {uid: hold for uid, hold in fresh.items() if uid in before.holds}
         assert len(moved) <= 1, "more than one was moved in one pass"
@@ -330,34 +311,35 @@ class VictimsMachine(ReclaimerWatches):
             self._judge_moved(before.pods[uid], hold, before, others, spared)
             standing_now[uid] = hold
         fresh = {uid: hold for uid, hold in fresh.items() if uid not in moved}
-        if self._somebody_fits(before, fresh):
-            # What they have in mind is free still: the plans are those that trying out everything finds.
-            inputs = PlanningInputs(excluded=spared, ending=about_to_end(before, TERMS))
-            seen = before.with_holds(moved)
-            tried = {one.pod.metadata.uid: one.hold for one in plan(seen, inputs, search=Everything)}
-            for uid, hold in fresh.items():
-                assert msgspec.structs.replace(hold, state=None) == msgspec.structs.replace(
-                    tried[uid], state=None, at=hold.at
-                ), "it is not what trying out everything finds"
+        if self._somebody_fits(before, fresh) or any(one.all for one in spared):
+            # What they have in mind is free still, or some cannot be evicted for a while: the plans are those
+            # that trying out everything finds.
+            theirs = {uid: msgspec.structs.replace(hold, state=None, at=None) for uid, hold in fresh.items()}
+            tried = [tried_holds(before.with_holds(moved), one) for one in spared]
+            assert any(theirs.items() <= one.items() for one in tried), "trying out everything finds others"
             return
         for uid in sorted(fresh, key=lambda uid: (before.pods[uid].metadata.creation_timestamp, uid)):
-            self._judge_one(before.pods[uid], fresh[uid], before, standing_now, spared)
+            self._judge_one(before.pods[uid], fresh[uid], before, standing_now)
             standing_now[uid] = fresh[uid]
 
     def _judge_moved(
-        self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold], spared: frozenset[str]
+        self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold], spared: list[Blocked]
     ) -> None:
-        """A pod for which others would have to leave has got what is free by now; nobody was notified yet."""
+        """A pod for which others would have to leave has got what is free by now; nobody was notified yet.
+
+        Or what others have, who leave or may leave, if budgets protect those.
+        """
         old = before.holds[pod.metadata.uid]
         assert old.victims, "nobody had to leave for it"
         assert not any(before.pods[uid].metadata.deletion_timestamp for uid in old.victims), "it was too late"
-        assert not hold.victims, "others have to leave instead"
         assert self._suits(hold.node, pod, before)
-        model = before.cover[pod.metadata.uid].spec.model
-        free = _options(hold.node, model, before, holds, spared).free
         need = used_at_once(pod)[names.GPU_RESOURCE]
         assert len(set(hold.devices)) == len(hold.devices) == need
-        assert free.issuperset(hold.devices), "they are not free"
+        free = options_on(hold.node, before.cover[pod.metadata.uid].spec.model, before, holds).free
+        if hold.victims or not free.issuperset(hold.devices):
+            assert any(one.all.intersection(old.victims) for one in spared), "others leave for no reason"
+            tried = [found for one in spared for found in tried_instead(pod, before, one)]
+            assert msgspec.structs.replace(hold, state=None, at=None) in tried, "it is not the best"
 
     @staticmethod
     def _somebody_fits(before: Snapshot, fresh: dict[str, Hold]) -> bool:
@@ -365,13 +347,11 @@ class VictimsMachine(ReclaimerWatches):
         waiting = (uid for uid in before.cover if not before.pods[uid].spec.node_name)
         return any(uid not in before.holds and uid not in fresh for uid in waiting)
 
-    def _judge_one(
-        self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold], spared: frozenset[str]
-    ) -> None:
+    def _judge_one(self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold]) -> None:
         booking = before.cover[pod.metadata.uid]
         need = used_at_once(pod)[names.GPU_RESOURCE]
         options = {
-            name: _options(name, booking.spec.model, before, holds, spared)
+            name: options_on(name, booking.spec.model, before, holds)
             for name in NODES
             if self._suits(name, pod, before)
         }
@@ -445,42 +425,8 @@ class VictimsMachine(ReclaimerWatches):
             pod = now.pods[uid]
             if not pod.spec.node_name:
                 need = used_at_once(pod)[names.GPU_RESOURCE]
-                found = [_options(name, booking.spec.model, now, {}, frozenset()) for name in NODES]
+                found = [options_on(name, booking.spec.model, now, {}) for name in NODES]
                 assert not any(list(each.sets(need)) for each in found), f"{pod.key} is not served"
-
-
-def _options(
-    name: str, model: str, before: Snapshot, holds: dict[str, Hold], spared: frozenset[str]
-) -> Options:
-    """What the node could give: by the devices, whose they are, and what becomes of those."""
-    view = before.node_snapshots[name][0]
-    kept = {uuid for hold in holds.values() if hold.node == name for uuid in hold.devices}
-    outgoing_pods = {uid for hold in holds.values() for uid in hold.victims} | about_to_end(before, TERMS)
-    usable = {d.uuid for d in view.devices if d.health == "healthy" and d.model == model} - kept
-    free, leaving, outgoing_devices = set(usable), set[str](), set[str]()
-    evictable: dict[str, tuple[frozenset[str], int, int]] = {}
-    for uid, pod in before.pods.items():
-        held = {uuid for uuid in view.held if uid in view.holders(uuid)}
-        free -= held
-        if pod.metadata.deletion_timestamp:
-            # Who hangs is not waited for, and cannot be evicted once more.
-            leaving |= held & usable if before.now < pod.metadata.deletion_timestamp + HANGS_AFTER else set()
-        elif uid in outgoing_pods:
-            outgoing_devices |= held & usable
-        elif held & usable and uid not in before.cover and uid not in spared:
-            often = int(pod.metadata.annotation(names.EVICTIONS) or 0)
-            cost = len(held) * (_worked(pod, before) + RESTART * 1_000_000)
-            evictable[uid] = (frozenset(held & usable), cost, often)
-    return Options(frozenset(free), frozenset(leaving), frozenset(outgoing_devices), evictable)
-
-
-def _worked(pod: Pod, before: Snapshot) -> int:
-    """Microseconds since the pod started or saved its work."""
-    since = min(pod.status.start_time or before.now, before.now)
-    text = pod.metadata.annotation(names.CHECKPOINT_AT)
-    if text:
-        since = min(max(since, msgspec.convert(text, type(since), strict=False)), before.now)
-    return (before.now - since) // timedelta(microseconds=1)
 
 
 def _random_devices(node: str, models: tuple[int, ...]) -> tuple[Device, ...]:

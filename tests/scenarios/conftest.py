@@ -15,6 +15,19 @@ from tests.scenarios.world import World
 Worlds = Callable[..., World]
 
 
+class Policy:
+    """The policy file of a world."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.write(mode="order")
+
+    def write(self, **shares: Any) -> None:
+        """Fair shares as they are from now on; the controller reads them within seconds."""
+        lines = "".join(f"  {key}: {value}\n" for key, value in shares.items())
+        self.path.write_text(f"fair_shares:\n{lines}")
+
+
 @pytest.fixture(autouse=True)
 def faults() -> Iterator[list[str]]:
     """Faults of ours that were logged; empty at the end, unless the test has emptied it."""
@@ -50,3 +63,15 @@ def new_world(tmp_path: Path) -> Iterator[Worlds]:
 def world(new_world: Worlds) -> World:
     """Two nodes with two A100s each."""
     return new_world()
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    """The policy file of ``fair_world``."""
+    return Policy(tmp_path / "policy.yaml")
+
+
+@pytest.fixture
+def fair_world(new_world: Worlds, policy: Policy) -> World:
+    """Two nodes with two A100s each, two controllers."""
+    return new_world(policy_file=policy.path, replicas=2)

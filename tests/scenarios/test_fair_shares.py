@@ -1,6 +1,5 @@
 """GPUs without a booking go to whoever holds least: the pictures of the article that the order follows."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,34 +10,15 @@ from cluster.objects.pods import is_live
 from cluster.objects.scheduling_gates import is_queued
 from tests.fakes.objects import a100
 from tests.scenarios.acts import BOBS, fill, left, served, settled
-from tests.scenarios.conftest import Worlds
+from tests.scenarios.conftest import Policy, Worlds
 from tests.scenarios.person import NAMESPACE, Person, a_pod
 from tests.scenarios.seeing import runs
 from tests.scenarios.world import World
 
 
-class Policy:
-    """The policy file of a world."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.write(mode="order")
-
-    def write(self, **shares: Any) -> None:
-        """Fair shares as they are from now on; the controller reads them within seconds."""
-        lines = "".join(f"  {key}: {value}\n" for key, value in shares.items())
-        self.path.write_text(f"fair_shares:\n{lines}")
-
-
 @pytest.fixture
-def policy(tmp_path: Path) -> Policy:
-    return Policy(tmp_path / "policy.yaml")
-
-
-@pytest.fixture
-def world(new_world: Worlds, policy: Policy) -> World:
-    """Two nodes with two A100s each, two controllers."""
-    return new_world(policy_file=policy.path, replicas=2)
+def world(fair_world: World) -> World:
+    return fair_world
 
 
 def queued(world: World) -> set[str]:

@@ -1,7 +1,5 @@
 """Gangs start and leave whole, or not at all."""
 
-from pathlib import Path
-
 import pytest
 
 from cluster import names
@@ -9,22 +7,15 @@ from cluster.objects.pods import Pod, is_live
 from cluster.objects.scheduling_gates import is_queued
 from demo.simulation.job_controller import BatchJob
 from tests.scenarios.acts import fill, left, served, settled
-from tests.scenarios.conftest import Worlds
+from tests.scenarios.conftest import Policy
 from tests.scenarios.person import NAMESPACE, Person, a_pod
 from tests.scenarios.seeing import runs
-from tests.scenarios.test_fair_shares import Policy
 from tests.scenarios.world import World
 
 
 @pytest.fixture
-def policy(tmp_path: Path) -> Policy:
-    return Policy(tmp_path / "policy.yaml")
-
-
-@pytest.fixture
-def world(new_world: Worlds, policy: Policy) -> World:
-    """Two nodes with two A100s each, two controllers."""
-    return new_world(policy_file=policy.path, replicas=2)
+def world(fair_world: World) -> World:
+    return fair_world
 
 
 def gang(owner: Person, name: str, size: int, *, gpus: int = 1, only: int | None = None) -> list[str]:

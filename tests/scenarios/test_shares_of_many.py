@@ -1,6 +1,5 @@
 """Fair shares where people submit much, are many, or do what helps them alone; and whoever gives back."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,20 +11,15 @@ from demo.simulation.controllers import Workload
 from demo.simulation.job_controller import BatchJob
 from tests.fakes.objects import a100
 from tests.scenarios.acts import BOBS, fill, is_kept, left, served, settled
-from tests.scenarios.conftest import Worlds
+from tests.scenarios.conftest import Policy, Worlds
 from tests.scenarios.person import NAMESPACE, Person, a_pod
 from tests.scenarios.seeing import runs
-from tests.scenarios.test_fair_shares import Policy, queued, reclaiming, running, served_within
+from tests.scenarios.test_fair_shares import queued, reclaiming, running, served_within
 from tests.scenarios.world import World
 
 AT_ONCE: dict[str, Any] = {"mode": "reclaim", "worth": 0, "min_runtime": "PT0S", "reclaim_after": "PT0S"}
 HUB = "system:serviceaccount:hub:hub"
 HOUR = 3600.0
-
-
-@pytest.fixture
-def policy(tmp_path: Path) -> Policy:
-    return Policy(tmp_path / "policy.yaml")
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ from typing import Final, Literal
 
 from booking.eviction.holder import Holder
 from booking.eviction.holder_cache import HolderCache, ModelHolders
-from booking.eviction.share_floors import ShareFloor
+from booking.eviction.share_floors import Bounds, ShareFloor, floors_of
 from booking.eviction.sharers import Freeable, freeable
 from booking.reclaimer.planning.running_gangs import RunningGangs
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection, select_victims
 from cluster.decide.ledger import NodeView
+from cluster.decide.request import GpuRequest
 from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.hold import Hold
 from cluster.objects.share_request import Slot
@@ -38,7 +39,7 @@ class NodeCandidates:
         self._snapshot = snapshot
         self._inputs = inputs
         self._nodes = holder_cache.at(snapshot)
-        self._floors = holder_cache.floors
+        self._share_bounds, self._share_rooms = holder_cache.share_bounds, holder_cache.share_rooms
         self._on_hold = {node: set(devices) for node, devices in snapshot.on_hold.items()}
         self._reserved: dict[str, set[str]] = {}
         """Node -> devices that pods of this round need not have held for them: they are free."""
@@ -145,9 +146,9 @@ class NodeCandidates:
         return frozenset(uid for uid in uids if uid in pods and pods[uid].spec.node_name == node)
 
     # --- for pods with shares ------------------------------------------------------------------------
-    def nodes_of(self, model: str) -> list[str]:
-        """Nodes with devices of a model that can be planned with."""
-        return [name for name, node_holders in self._nodes.items() if model in node_holders.by_model]
+    def nodes_with_room(self, request: GpuRequest) -> list[str]:
+        """Nodes on which a pod with shares, without a hold, may find room; sorted."""
+        return self._share_rooms.of(request, self._snapshot.node_snapshots.views)
 
     def view(self, node: str) -> NodeView | None:
         """The devices of a node, and what pods have of them."""
@@ -163,22 +164,30 @@ class NodeCandidates:
     def floors(self, node: str, model: str) -> tuple[ShareFloor, ...]:
         """The GPUs of a model on a node that may be shared, and the pods that have any of them."""
         node_holders = self._nodes.get(node)
-        return self._floors.of(node_holders.view, node_holders.by_model, model) if node_holders else ()
+        return floors_of(node_holders, model) if node_holders else ()
 
     def least_share_losses(self, model: str, slot: Slot) -> dict[str, int]:
         """Node -> lower bound of what a share of this size destroys there; only nodes where it may fit."""
-        found: dict[str, int] = {}
-        bounds = self._floors.bounds(model, slot)
-        for node, node_holders in self._nodes.items():
-            if model in node_holders.by_model:
-                least = bounds.of(node_holders.view, node_holders.by_model)
-                if least and node in self._versions:
-                    found[node] = 0
-                elif least:
-                    found[node] = min(
-                        part and part * self._costs.at_least((latest,)) // 1000 for part, latest in least
-                    )
-        return found
+        versions, least = self._versions, self._least
+        return {
+            node: 0 if node in versions else least(bounds)
+            for node, bounds in self._share_bounds.of(self._nodes, model, slot)
+            if bounds
+        }
+
+    def least_share_loss(self, node: str, model: str, slot: Slot) -> int | None:
+        """The same of one node, read from its holders; None if the share does not fit there."""
+        bounds = self._share_bounds.by_holders(self._nodes[node], model, slot)
+        if not bounds:
+            return None
+        return 0 if node in self._versions else self._least(bounds)
+
+    def _least(self, bounds: Bounds) -> int:
+        each = self._costs.at_least_each
+        if len(bounds) == 1:
+            ((part, latest),) = bounds
+            return part and part * each(latest) // 1000
+        return min(part and part * each(latest) // 1000 for part, latest in bounds)
 
     def fate(self, holder: Holder) -> Literal["leaves", "outgoing", "evictable", "stays"]:
         """What becomes of a holder."""

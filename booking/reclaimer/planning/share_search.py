@@ -7,7 +7,7 @@ GPUs gets a set none of which could be left, which is the cheapest in most cases
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop
+from heapq import heapify, heappop, heappush
 
 from booking.eviction.share_floors import ShareFloor
 from booking.reclaimer.planning.node_candidates import NodeCandidates
@@ -25,7 +25,6 @@ from cluster.decide.eviction.victim_selection import (
 from cluster.decide.ledger import Holding, NodeView
 from cluster.decide.ledger.amounts import DeviceUse
 from cluster.decide.request import GpuRequest
-from cluster.decide.share_fit import fits
 from cluster.decide.shares import MODES, Shared, place, rooms
 from cluster.objects.inventory import Device
 from cluster.objects.share_request import Slot
@@ -57,9 +56,9 @@ class ShareSearch:
     def free(self, asking: WaitingPod) -> tuple[str, Shared] | None:
         """A node on which the pod would be placed now, and its shares there; its hold does not count."""
         request = replace(asking.request, hold=None)
-        for node in sorted(self._candidates.nodes_of(asking.model)):
+        for node in self._candidates.nodes_with_room(request):
             view = self._view(node, request)
-            if view is None or not (view.on_hold or fits(request, view.unreserved_offer)):
+            if view is None:
                 continue
             if asking.is_open(node) and asking.checker.why_not(asking.snapshot.nodes[node]) is None:
                 away = self._candidates.away(node, besides=request.uid)
@@ -84,8 +83,13 @@ class ShareSearch:
         heapify(queue)
         best: VictimSelection | None = None
         while queue and (best is None or queue[0][0] <= best.rank[0][0]):
-            _, node = heappop(queue)
-            if asking.is_open(node) and (view := self._view(node, asking.request)):
+            lost, node = heappop(queue)
+            if not asking.is_open(node):
+                continue
+            least = self._candidates.least_share_loss(node, asking.model, slot)
+            if least is not None and least > lost:
+                heappush(queue, (least, node))
+            elif least is not None and (view := self._view(node, asking.request)):
                 for choice in self._on(asking, view, best):
                     is_better = best is None or choice.rank < best.rank
                     if is_better and asking.verdict(NodeCandidate(node), choice) == "suits":

@@ -77,21 +77,34 @@ def work_of(pod: Pod) -> Work:
     )
 
 
+def saved_at_most(pod: Pod) -> int | None:
+    """An instant that ``Work.latest`` is not after, quicker to read; None if its work may be saved now."""
+    latest = pod.status.start_time
+    if latest is None:
+        return None
+    for status in pod.status.container_statuses or ():
+        running = status.state.running if status.state else None
+        if running and running.started_at and running.started_at > latest:
+            latest = running.started_at
+    notes = pod.metadata.annotations or {}
+    saved = (_instant(notes[key]) for key in (names.CHECKPOINT_AT, names.CHECKPOINT_DONE) if key in notes)
+    return max([microseconds(latest), *(instant for instant in saved if instant is not None)])
+
+
 def _started(pod: Pod) -> datetime | None:
     """When the first container with GPUs began to run; if none runs, when the kubelet accepted the pod."""
+    running = [
+        (status.name, status.state.running.started_at)
+        for status in pod.status.container_statuses or ()
+        if status.state and status.state.running and status.state.running.started_at
+    ]
+    if not running:
+        return pod.status.start_time
     try:
         working = {need.name for need in container_needs(pod)}
     except QuantityError:
         working = set()
-    running = [
-        status.state.running.started_at
-        for status in pod.status.container_statuses or ()
-        if status.name in working
-        and status.state
-        and status.state.running
-        and status.state.running.started_at
-    ]
-    return min(running, default=pod.status.start_time)
+    return min((start for name, start in running if name in working), default=pod.status.start_time)
 
 
 def _instant(text: str | None) -> int | None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 from cluster import names
@@ -16,6 +17,9 @@ from cluster.objects.quantity import QuantityError
 from cluster.objects.reservation_pods import Reservation, reservation_of
 from cluster.objects.share_request import DEFAULT_MODE, ShareRequest, Slot, share_request_of, slots_of
 
+NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+NO_SLOTS: Final[Mapping[str, tuple[Slot, ...]]] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class PodHoldings:
@@ -25,13 +29,13 @@ class PodHoldings:
     node: str
     devices: Mapping[str, Holding]
     """UUID -> what it has of that device."""
-    requested: Mapping[str, int] = field(default_factory=dict)
+    requested: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """Resource -> number of requested devices; empty if an agent or an assumed bind names the devices."""
-    unknown: dict[str, int] = field(default_factory=dict)
+    unknown: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """Resource -> number of devices that the pod holds and whose UUIDs are unknown."""
     share: ShareRequest | None = None
     """The shares that it asks for; None if it asks for whole devices only."""
-    slots: Mapping[str, tuple[Slot, ...]] = field(default_factory=dict)
+    slots: Mapping[str, tuple[Slot, ...]] = field(default_factory=lambda: NO_SLOTS)
     """UUID -> its slots there: how large they are depends on the device, too (``sized``)."""
     reservation: Reservation | None = None
     """What it reserves, if it is a reservation pod: it has no part of the GPU that others could miss."""
@@ -80,10 +84,9 @@ def assigned_devices(pod: Pod) -> PodHoldings | None:
     requested = _requested(pod)
     if not requested:
         return None
-    uid, share = pod.metadata.uid, requested_shares(pod)
+    uid, share = pod.metadata.uid, requested_shares(pod) if names.SHARED_RESOURCE in requested else None
     if assignment := readable_assignment_of(pod):
-        found = replace(holding_with(uid, node, assignment, share), requested=requested)
-        return as_reservation(found, pod)
+        return as_reservation(holding_with(uid, node, assignment, share, requested=requested), pod)
     known_as = pod.metadata.annotation(names.STATIC_POD) or uid
     return PodHoldings(
         uid=uid,
@@ -168,7 +171,12 @@ def as_reported(
 
 
 def holding_with(
-    uid: str, node: str, assignment: Assignment, share: ShareRequest | None = None
+    uid: str,
+    node: str,
+    assignment: Assignment,
+    share: ShareRequest | None = None,
+    *,
+    requested: Mapping[str, int] = NOTHING,
 ) -> PodHoldings:
     """The holding of a pod that has these devices.
 
@@ -177,17 +185,25 @@ def holding_with(
         node: where it is.
         assignment: its devices.
         share: the shares that it asks for: its other containers have their devices whole.
+        requested: resource -> number of devices that it requests.
     """
     if share is None:
         devices = {uuid: Holding(uuid) for uuid in sorted(devices_of(assignment))}
-        return PodHoldings(uid=uid, node=node, devices=devices)
+        return PodHoldings(uid=uid, node=node, devices=devices, requested=requested)
     sharing = {need.name for need in share.needs}
     whole = devices_of({name: uuids for name, uuids in assignment.items() if name not in sharing})
     slots = {uuid: of for uuid, of in slots_of(share.needs, assignment).items() if uuid not in whole}
     held = {uuid: Holding(uuid) for uuid in whole} | {
         uuid: shared(uuid, of, share) for uuid, of in slots.items()
     }
-    return PodHoldings(uid=uid, node=node, devices=dict(sorted(held.items())), share=share, slots=slots)
+    return PodHoldings(
+        uid=uid,
+        node=node,
+        devices=dict(sorted(held.items())),
+        requested=requested,
+        share=share,
+        slots=slots,
+    )
 
 
 def shared(uuid: str, slots: tuple[Slot, ...], share: ShareRequest, device: Device | None = None) -> Holding:

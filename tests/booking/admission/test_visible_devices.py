@@ -9,7 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from booking.admission.metrics import Metrics
 from booking.admission.patch import Operation
-from booking.admission.visible_devices import VisibleDevices
+from booking.admission.visible_devices import hide_devices
+from booking.admission.webhook import Answering
 from cluster import names
 from demo.simulation.json_patch import applied
 from tests.booking.admission.fake_cluster_view import a_pod, reviewed
@@ -88,7 +89,7 @@ def without_sight(pod: Json, *, old: Json | None = None) -> Json:
         "oldObject": old,
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    reply = VisibleDevices(Metrics(CollectorRegistry()))(msgspec.json.encode(review))
+    reply = Answering(hide_devices, Metrics(CollectorRegistry()))(msgspec.json.encode(review))
     response = msgspec.json.decode(reply.body)["response"]
     assert response["allowed"]
     steps = msgspec.json.decode(base64.b64decode(response.get("patch") or b"W10="))

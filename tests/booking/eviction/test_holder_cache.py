@@ -1,6 +1,6 @@
 """Which pods hold the devices of each model, as plans for booked pods see it: read again after changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -208,13 +208,21 @@ def after(
 ) -> tuple[dict[str, NodeHolders], dict[str, NodeHolders]]:
     """The holders of each node at one instant, and then at another, by one cache."""
     cache = HolderCache()
-    return dict(cache.at(before)), dict(cache.at(now))
+    then = dict(cache.at(before))
+    models_of(then)
+    return then, dict(cache.at(now))
+
+
+def models_of(found: Mapping[str, NodeHolders]) -> list[Mapping[str, ModelHolders]]:
+    """The holders of each node, which are read now."""
+    return [node_holders.by_model for node_holders in found.values()]
 
 
 def read_again(before: StatusSnapshot, now: StatusSnapshot) -> list[str]:
     """The nodes that were read again; all are as an empty cache reads them."""
     then, found = after(before, now)
-    assert found == HolderCache().at(now)
+    afresh = HolderCache().at(now)
+    assert (found, models_of(found)) == (afresh, models_of(afresh))
     return [name for name, holders in found.items() if holders is not then.get(name)]
 
 

@@ -91,3 +91,9 @@ def test_shares_of_one_lane_need_one_device_until_a_pod_of_any_has_it() -> None:
     assert reserve([*shares, other], {}, {}, EPOCH) == {"n0": {A100: 2}}
     cover = {"uid-p": shares[0]}
     assert reserve([*shares, other], cover, held(("p", "n0", [0])), EPOCH) == {"n0": {A100: 1}}
+
+
+def test_each_share_without_a_number_needs_a_device_of_its_own() -> None:
+    alone = [{"node": "n0", "count": 2, "lanes": [0, 0]}]
+    shares = [a_booking(name, memory=1, count=2, places=alone) for name in ("b-1", "b-2")]
+    assert reserve(shares, {}, {}, EPOCH) == {"n0": {A100: 4}}

@@ -8,9 +8,9 @@ import pytest
 from cluster import names
 from cluster.objects.pods import is_live
 from tests.scenarios.acts import fill, settled
-from tests.scenarios.conftest import Worlds
+from tests.scenarios.conftest import Policy, Worlds
 from tests.scenarios.person import Person, a_pod
-from tests.scenarios.test_fair_shares import Policy, running
+from tests.scenarios.test_fair_shares import running
 from tests.scenarios.test_shares_of_many import AT_ONCE, HOUR
 from tests.scenarios.world import World
 
