@@ -38,7 +38,9 @@ class TtlCache(Generic[K, V]):
             asked = self._asked.get(question)
             if asked is None:
                 mine = self._asked[question] = Future[V]()
-        return asked.result() if asked else self._answered(question, ask, mine, until=now + REMEMBERED_SECONDS)
+        return (
+            asked.result() if asked else self._answered(question, ask, mine, until=now + REMEMBERED_SECONDS)
+        )
 
     def _answered(self, question: K, ask: Callable[[], V], mine: Future[V], *, until: float) -> V:
         try:
