@@ -65,7 +65,9 @@ def extender(nodes: int) -> Grown:
         msgspec.json.encode(answer)
 
     asked(requests[0])
-    filters = [seconds(lambda place=place: asked(requests[place % len(requests)])) for place in range(_ROUNDS)]
+    filters = [
+        seconds(lambda place=place: asked(requests[place % len(requests)])) for place in range(_ROUNDS)
+    ]
     versions = count(1000)
 
     def event(number: int) -> None:
