@@ -26,7 +26,7 @@ class TtlCache(Generic[K, V]):
         self._clock = clock
         self._lock = threading.Lock()
         self._known: OrderedDict[K, tuple[V, float]] = OrderedDict()
-        self._asked: dict[K, Future[V]] = {}
+        self._queries: dict[K, Future[V]] = {}
 
     def get(self, question: K, ask: Callable[[], V]) -> V:
         """The cached answer, or a new one."""
@@ -35,23 +35,23 @@ class TtlCache(Generic[K, V]):
             known = self._known.get(question)
             if known and now < known[1]:
                 return known[0]
-            asked = self._asked.get(question)
-            if asked is None:
-                mine = self._asked[question] = Future[V]()
-        return (
-            asked.result() if asked else self._answered(question, ask, mine, until=now + REMEMBERED_SECONDS)
-        )
+            query = self._queries.get(question)
+            if query is None:
+                mine = self._queries[question] = Future[V]()
+        if query is not None:
+            return query.result()
+        return self._answered(question, ask, mine, until=now + REMEMBERED_SECONDS)
 
     def _answered(self, question: K, ask: Callable[[], V], mine: Future[V], *, until: float) -> V:
         try:
             answer = ask()
         except BaseException as error:
             with self._lock:
-                del self._asked[question]
+                del self._queries[question]
             mine.set_exception(error)
             raise
         with self._lock:
-            del self._asked[question]
+            del self._queries[question]
             self._known[question] = answer, until
             self._known.move_to_end(question)
             while len(self._known) > REMEMBERED:

@@ -4,6 +4,7 @@
 """
 
 import sys
+from functools import partial
 from itertools import count
 
 import msgspec
@@ -40,7 +41,7 @@ def filled(cache: ClusterCache, nodes: int, held: int) -> float:
     for number, name in enumerate(node_names(nodes)):
         node = a_node_text(name)
         pods = [a_pod_text(number * GPUS + index) for index in range(held)]
-        spent += seconds(lambda node=node, pods=pods: _taken_in(cache, node, pods))
+        spent += seconds(partial(_taken_in, cache, node, pods))
         cache.of(LEASES).upsert(a_lease(name, renewed=EPOCH))
     return spent
 
@@ -59,15 +60,13 @@ def extender(nodes: int) -> Grown:
     verb, decisions = Filter(state), BindDecisions(state, clock)
     requests = filter_requests(nodes)
 
-    def asked(request: bytes) -> None:
+    def question(request: bytes) -> None:
         answer = verb(msgspec.json.decode(request, type=ExtenderArgs))
         assert len(answer.node_names or ()) == nodes
         msgspec.json.encode(answer)
 
-    asked(requests[0])
-    filters = [
-        seconds(lambda place=place: asked(requests[place % len(requests)])) for place in range(_ROUNDS)
-    ]
+    question(requests[0])
+    filters = [seconds(partial(question, request)) for request in (requests * 2)[:_ROUNDS]]
     versions = count(1000)
 
     def event(number: int) -> None:
@@ -82,7 +81,7 @@ def extender(nodes: int) -> Grown:
         event(number % nodes)
     names = node_names(nodes)
     binds = [
-        seconds(lambda place=place: decisions.make(a_pod(f"new-{place}").asks(1).obj, names[place]))
+        seconds(partial(decisions.make, a_pod(f"new-{place}").asks(1).obj, names[place]))
         for place in range(_ROUNDS)
     ]
     return Grown(
