@@ -158,7 +158,7 @@ class _Pool(HTTPSConnectionPool):
         if isinstance(made, ApiServer):
             made.shared = self._shared
             if made.ca_certs is not None:
-                # What the context has is not loaded again for each connection: a third of the time to connect.
+                # What the context has is not loaded again: a third of the time to connect.
                 made.authorities, made.ca_certs = made.ca_certs, None
                 made.certificate = (made.cert_file, made.key_file, made.key_password)
                 made.cert_file = made.key_file = None
