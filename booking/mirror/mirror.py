@@ -1,4 +1,4 @@
-"""Keeps the Booking objects equal to the booking database: one thread, level-triggered, one write at a time.
+"""Keeps the Booking objects equal to the booking database: level-triggered, one round at a time.
 
 Each round compares the stored bookings with the objects and writes the difference; ``status`` is never
 touched. When the database is not the one that the objects come from, the mirror stops and reports it: it
@@ -16,12 +16,13 @@ import structlog
 
 from booking.errors import StoreError, StoreGoneError
 from booking.mirror.lease import MirrorLease
-from booking.mirror.plan import KEPT, Write, plan
+from booking.mirror.plan import KEPT, plan
 from booking.mirror.store_identity import older_than_written, strangers_among, unknown_among
+from booking.mirror.writes import Writes
 from booking.records import Record
 from booking.server_metrics import ServerMetrics
 from cluster.kube.backoff import Backoff
-from cluster.kube.errors import ApiError, BadRequest, ClientError, Conflict, NotFound, Unprocessable
+from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
@@ -90,7 +91,7 @@ class Mirror:
         self._store = store
         self._clock = clock
         self._lease = lease
-        self._metrics = metrics
+        self._writes = Writes(kube, metrics)
         self._resources = resources
         self._every = every
         self._backoff = Backoff(longest=every)
@@ -182,7 +183,7 @@ class Mirror:
         wanted = self._store.records_ending_after(self._clock.now() - KEPT)
         self._store.check()
         self._go_on()
-        self._write_each(plan(wanted, there, store_id=self._store.store_id, resources=self._resources()))
+        self._writes.send(plan(wanted, there, store_id=self._store.store_id, resources=self._resources()))
         self._reached(change)
         self._lease.renew(change, self._store.store_id)
         self._complete = self._clock.monotonic()
@@ -209,40 +210,6 @@ class Mirror:
             problem = " ".join(filter(None, forgotten))
         if problem:
             raise UnknownStoreError(problem)
-
-    def _write_each(self, writes: Iterable[Write]) -> None:
-        """One after the other; one that is refused does not keep others from being written."""
-        refused: ApiError | None = None
-        for write in writes:
-            try:
-                self._write(write)
-            except (BadRequest, Conflict, NotFound, Unprocessable) as error:
-                log.warning("a booking could not be mirrored", booking=write.name, error=str(error))
-                refused = refused or error
-        if refused:
-            raise refused
-
-    def _write(self, write: Write) -> None:
-        try:
-            self._send(write)
-        except ApiError as error:
-            outcome = "refused" if isinstance(error, ClientError) else "failed"
-            self._metrics.writes.labels(verb=write.verb, outcome=outcome).inc()
-            raise
-        self._metrics.writes.labels(verb=write.verb, outcome="written").inc()
-        log.info("mirrored a booking", verb=write.verb, booking=write.name)
-
-    def _send(self, write: Write) -> None:
-        if write.verb == "create":
-            self._kube.create(BOOKINGS, {"metadata": {"name": write.name}, "spec": write.spec})
-        elif write.verb == "change":
-            metadata = {"uid": write.uid, "resourceVersion": write.version}
-            self._kube.patch(BOOKINGS, write.name, {"metadata": metadata, "spec": write.spec})
-        else:
-            try:
-                self._kube.delete(BOOKINGS, write.name, uid=write.uid, resource_version=write.version)
-            except NotFound:
-                log.info("the Booking object was already deleted", booking=write.name)
 
     # --- logs and metrics -----------------------------------------------------------------------------------
     def _reached(self, change: int) -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
@@ -23,6 +24,9 @@ from urllib3.util.ssl_ import create_urllib3_context
 from cluster.kube.connection import ApiServerAccess
 from cluster.kube.errors import Malformed, Refusal, Request, Unreachable, Unsent, refusal_of, refused
 from cluster.process.clock import Clock
+
+if TYPE_CHECKING:
+    from urllib3._base_connection import BaseHTTPSConnection
 
 KEEPALIVE: Final = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -83,20 +87,82 @@ class _Socket(ssl.SSLSocket):
             raise
 
 
+def _context() -> ssl.SSLContext:
+    context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
+    context.sslsocket_class = _Socket
+    return context
+
+
+class _SharedContext:
+    """The TLS context of a pool's connections, made anew when a file of its certificates has changed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: tuple[object, ssl.SSLContext] | None = None
+
+    def of(self, authorities: str, certificate: tuple[str | None, ...]) -> ssl.SSLContext:
+        """Args: certificate: of the client, as for ``load_cert_chain``; none if it begins with None.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        files = (authorities, *certificate[:2])
+        versions = tuple(Path(file).stat().st_mtime_ns for file in files if file)
+        with self._lock:
+            if self._made is None or self._made[0] != versions:
+                context = _context()
+                context.load_verify_locations(authorities)
+                if certificate[0]:
+                    context.load_cert_chain(certificate[0], *certificate[1:])
+                self._made = versions, context
+            return self._made[1]
+
+
 class ApiServer(HTTPSConnection):
     """One connection. The name of this class is in messages of errors."""
 
-    def connect(self) -> None:
-        """Connect with a ``_Socket``."""
-        self.ssl_context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
-        self.ssl_context.sslsocket_class = _Socket
-        if self.ca_certs is None:
-            self.ssl_context.load_default_certs()
-        super().connect()
+    shared: _SharedContext
+    """Where the context with our certificates comes from."""
+    authorities: str | None = None
+    """File with the authorities that are trusted; None for the system's, which are loaded each time."""
+    certificate: tuple[str | None, ...] = (None, None, None)
+    """Of the client: its file, its key's, and the password of that."""
+
+    def _new_conn(self) -> socket.socket:
+        """Connect; the TLS handshake that follows makes a ``_Socket`` of it."""
+        made = super()._new_conn()
+        try:
+            self.ssl_context = self._trusting()
+        except OSError:
+            made.close()
+            raise
+        return made
+
+    def _trusting(self) -> ssl.SSLContext:
+        if self.authorities is not None:
+            return self.shared.of(self.authorities, self.certificate)
+        context = _context()
+        context.load_default_certs()
+        return context
 
 
 class _Pool(HTTPSConnectionPool):
     ConnectionCls = ApiServer
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._shared = _SharedContext()
+
+    def _new_conn(self) -> "BaseHTTPSConnection":
+        made = super()._new_conn()
+        if isinstance(made, ApiServer):
+            made.shared = self._shared
+            if made.ca_certs is not None:
+                # What the context has is not loaded again: a third of the time to connect.
+                made.authorities, made.ca_certs = made.ca_certs, None
+                made.certificate = (made.cert_file, made.key_file, made.key_password)
+                made.cert_file = made.key_file = None
+        return made
 
 
 class Transport:

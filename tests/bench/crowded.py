@@ -16,7 +16,7 @@ from tests.bench.measured_cluster import GPUS, bound_pod, node_names
 from tests.fakes.objects import A100, EPOCH, a100, a_booking, a_lease, a_node, a_pod, shared_gpu
 
 BOOKED = "alice"
-_SIZE = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+_SIZE = {"cpu": "64", "memory": "512Gi", "pods": "110", names.GPU_RESOURCE: str(GPUS)}
 
 
 def text(what: dict[str, Any]) -> bytes:

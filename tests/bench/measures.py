@@ -18,6 +18,7 @@ from tests.bench import (
     bench_extender,
     bench_fair_shares,
     bench_filter,
+    bench_growth,
     bench_links,
     bench_packing,
     bench_page,
@@ -46,6 +47,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_rejected.MEASURE,
     bench_decisions.MEASURE,
     bench_plan.MEASURE,
+    bench_growth.MEASURE,
     bench_fair_shares.MEASURE,
     bench_turns_pass.MEASURE,
     bench_page.MEASURE,
@@ -71,6 +73,6 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_churn.MEASURE,
     bench_writers_cluster.MEASURE,
 )
-NEWER_THAN_THE_RESULTS: Final = frozenset[str]()
+NEWER_THAN_THE_RESULTS: Final = frozenset(kind.name for kind in bench_growth.MEASURE.kinds)
 """Rows that the last whole run (bench/results.json) did not have yet; the next one empties this."""
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for measure in MEASURES for kind in measure.kinds}

@@ -14,6 +14,7 @@ from cluster.fake.clock import FakeClock
 from cluster.kube.connection import Connection
 from cluster.kube.errors import Request, Unreachable
 from cluster.kube.transport import Call, Stream, Timeouts, Transport
+from tests.devcluster.faultproxy.upstream import upstream
 from tests.fakes.certificates import authority
 
 RESETS = struct.pack("ii", 1, 0)
@@ -66,6 +67,26 @@ def test_a_connection_that_is_reset_before_the_tls_handshake_leaves_no_socket(tm
             transport.send(Call(verb="GET", path="/"))
         server.join()
         assert open_sockets() <= before
+
+
+def test_connections_trust_the_authorities_that_the_file_names_now(tmp_path: Path) -> None:
+    """The context is shared between connections, but not beyond a change of its files."""
+    trusted = tmp_path / "trusted.crt"
+    with upstream(tmp_path) as server:
+        trusted.write_bytes(server.ca_file.read_bytes())
+        connection = Connection(server=server.url, ca_file=trusted)
+        transport = Transport(connection, FakeClock(), user_agent="tester/1", timeouts=Timeouts())
+        watch = Call(verb="GET", path="/", query=(("watch", "1"),))
+        stream = transport.stream(watch, silence=60)  # keeps the first connection
+        trusted.write_bytes(authority(tmp_path, "made-up").certificate.read_bytes())
+        with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+            transport.send(Call(verb="GET", path="/"))
+
+        trusted.write_bytes(server.ca_file.read_bytes())
+        assert transport.send(Call(verb="GET", path="/"))
+        assert server.connections == 3
+        stream.close()
+        transport.close()
 
 
 class SlowToClose:
