@@ -104,7 +104,7 @@ TOOLS = (
 )
 """In the order of building: the short ones first, so that a missing header shows within a minute."""
 
-OLDER = {minor: replace(NEWEST, name=f"kubernetes-{minor}") for minor in ("1.30", "1.34")}
+OLDER = {minor: replace(NEWEST, name=f"kubernetes-{minor}") for minor in ("1.30", "1.33", "1.34", "1.36")}
 """Older Kubernetes, by minor version: a cluster that asks for one builds it, once. Each is a release all of
 whose staging modules can be fetched."""
 KWOK = Tool(name="kwok", module="sigs.k8s.io/kwok", outputs=(("kwok", "kwok"),))

@@ -8,8 +8,11 @@ from cluster import names
 from devcluster import probe
 from devcluster.errors import ClusterError
 from devcluster.product import Parts
+from tests.clusters import own
+from tests.e2e.attached import Attached
 from tests.e2e.playground import HOSTNAME, Playground
 from tests.e2e.session import DESIGN
+from tests.e2e.story_run import check_story, run
 from tests.e2e.test_laws_on_kubelets import (
     test_l1_a_burst_of_sixteen_pods_fills_eight_devices_and_no_pod_fails,
     test_l3_l4_two_booked_pods_at_once_take_one_victim_each_and_no_more,
@@ -51,6 +54,15 @@ def on(
     """The usual testbed, on another version."""
     usual = {key: getattr(DESIGN, key) for key in ("server", "controller", "resources")}
     return Design(name=name, kubernetes=kubernetes, emulates=emulates, kubelets=kubelets or {}, **usual)
+
+
+def play_story(how: str, minor: str) -> None:
+    """Helm installs the chart, and its pods play the story, on a version (``kubernetes``, ``emulates``)."""
+    name = own(f"story-{how[0]}{minor.replace('.', '')}")
+    with Attached(name):
+        played = run(name, f"--{how}", minor)
+    check_story(played)
+    assert "the chart is installed, and all of its pods are ready" in played.stdout
 
 
 def ambiguous(parts: Parts) -> float:
