@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
-	"k8s.io/component-base/logs"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
@@ -35,7 +34,7 @@ var programs = map[string]func(){
 	"kube-controller-manager": serve(controllermanager.NewControllerManagerCommand),
 	"kube-proxy":              serve(proxy.NewProxyCommand),
 	"kube-scheduler":          serve(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
-	"kubelet":                 serve(kubelet.NewKubeletCommand),
+	"kubelet":                 serve(func() *cobra.Command { return kubelet.NewKubeletCommand() }),
 	"kubectl":                 runKubectl,
 }
 
@@ -45,7 +44,6 @@ func serve(command func() *cobra.Command) func() {
 
 // kubectl reports its errors itself, with exit statuses that scripts rely on.
 func runKubectl() {
-	logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)) //nolint:errcheck
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err)
 	}
