@@ -72,10 +72,20 @@ def ambiguous(parts: Parts) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in samples if wanted in line)
 
 
+def lists_rejected(playground: Playground) -> bool:
+    """Whether the kubelet of the node is older than 1.34."""
+    version = playground.kubectl("get", "node", NODE, "--output=jsonpath={.status.nodeInfo.kubeletVersion}")
+    return tuple(map(int, version.removeprefix("v").split(".")[:2])) < (1, 34)
+
+
 def test_pods_that_come_right_after_one_that_the_kubelet_rejects_get_their_own_devices(
     parts: Parts, playground: Playground
 ) -> None:
-    """Kubelets before 1.34 go on listing it."""
+    """Kubelets before 1.34 go on listing it, and their word of the rejection may come late.
+
+    An API server that does not see yet that the pod is on that node refuses it, and the kubelet tries again
+    seconds later. A pod that is unknown therefore gets what is nobody's, and is counted.
+    """
     forbidden = {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "65536"}]}}
     here = {"nodeSelector": {HOSTNAME: NODE}, "restartPolicy": "Never"}
     bodies = [probe.pod("rejected", [probe.container("main", gpus=1)], extra=here | forbidden)]
@@ -84,10 +94,12 @@ def test_pods_that_come_right_after_one_that_the_kubelet_rejects_get_their_own_d
     playground.create_all(bodies)
     playground.await_event("rejected", "forbidden sysctl")
     playground.await_phase(["equal-0", "equal-1", "equal-2"])
+    unknown = ambiguous(parts) - before
     for number in range(3):
-        playground.check_agreement(f"equal-{number}")
+        if not unknown:
+            playground.check_agreement(f"equal-{number}")
     playground.check_law_1()
-    assert ambiguous(parts) == before
+    assert not unknown or lists_rejected(playground)
 
 
 def test_a_pod_without_a_gpu_sees_none_where_an_administrator_wants_that(playground: Playground) -> None:

@@ -1,6 +1,4 @@
-"""The story on whole Kubernetes that ``make test-long`` does not build by itself. Played where it is named:
-``make test-long ONLY=tests/long/versions/more_stories.py``.
-"""
+"""The story on whole Kubernetes of more versions; played where it is named (``make test-long ONLY=...``)."""
 
 import pytest
 

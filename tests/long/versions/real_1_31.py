@@ -1,6 +1,4 @@
-"""Laws on kubelets and more, on all of Kubernetes 1.31. Played where it is named:
-``make test-long ONLY=tests/long/versions/real_1_31.py``.
-"""
+"""Laws on kubelets and more, on all of Kubernetes 1.31; played where it is named (``ONLY=...``)."""
 
 import pytest
 

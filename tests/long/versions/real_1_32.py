@@ -1,6 +1,4 @@
-"""Laws on kubelets and more, on all of Kubernetes 1.32. Played where it is named:
-``make test-long ONLY=tests/long/versions/real_1_32.py``.
-"""
+"""Laws on kubelets and more, on all of Kubernetes 1.32; played where it is named (``ONLY=...``)."""
 
 import pytest
 
