@@ -30,7 +30,7 @@ class BoundPodsWatch:
     def __init__(
         self, watch: Callable[[threading.Event], None], is_needed: Callable[[], bool | None], clock: Clock
     ) -> None:
-        """Args: watch: the body of a thread; is_needed: the kubelet has no Pods API (None: not registered)."""
+        """Args: watch: the body of a thread; is_needed: no Pods API is served (None: not registered)."""
         self._watch = watch
         self._is_needed = is_needed
         self._clock = clock

@@ -28,10 +28,12 @@ _WRITTEN: Final = (
     "The controller, not the API server, hides GPUs in namespaces labelled `no-visible-devices`: while none"
     " answers, pods without a GPU are refused there"
 )
+_UNBOOKED: Final = "GPUs can be given by [claims](dra.md), but claims cannot be booked"
+_NO_CLAIMS: Final = "No GPUs by [claims](dra.md)"
 _REJECTED: Final = (
     "A pod that a kubelet has rejected counts as one that waits until the API server knows it, mostly a"
-    " moment later: one of the same size that comes meanwhile may get another free GPU than the one assigned to it,"
-    " which is counted and shown as drift"
+    " moment later: one of the same size that comes meanwhile may get another free GPU than the one"
+    " assigned to it, which is counted and shown as drift"
 )
 _STORY: Final = "tests/long/versions/test_story.py"
 _MORE: Final = "tests/long/versions/more_stories.py"
@@ -45,7 +47,7 @@ VERSIONS: Final = (
     Version(
         "1.36",
         "everything",
-        _WATCH,
+        f"{_WATCH}. {_UNBOOKED}",
         ("tests/long/versions/real_1_36.py", _MORE, "tests/long/versions/test_emulated_1_36.py", _STORY),
         "1.36.3 itself, all of it; and 1.37.1 that passes for it (`--emulated-version`), kubelets 1.37.1"
         " without the Pods API",
@@ -53,14 +55,14 @@ VERSIONS: Final = (
     Version(
         "1.35",
         "everything",
-        f"{_WATCH}. {_WRITTEN}",
+        f"{_WATCH}. {_WRITTEN}. {_UNBOOKED}",
         (_STORY,),
         "1.37.1 that passes for it, kubelets 1.37.1 without the Pods API",
     ),
     Version(
         "1.34",
         "everything",
-        f"{_WATCH}. {_WRITTEN}",
+        f"{_WATCH}. {_WRITTEN}. {_UNBOOKED}",
         (
             "tests/long/versions/test_real_1_34.py",
             "tests/long/versions/test_mixed_kubelets.py",
@@ -73,7 +75,7 @@ VERSIONS: Final = (
         Version(
             minor,
             "everything",
-            f"{_WATCH}. {_WRITTEN}. {_REJECTED}",
+            f"{_WATCH}. {_WRITTEN}. {_REJECTED}. {_NO_CLAIMS}",
             (f"tests/long/versions/real_1_{minor[2:]}.py", _MORE),
             f"{patch} itself, all of it{remark}",
         )
@@ -86,7 +88,7 @@ VERSIONS: Final = (
     Version(
         "1.30",
         "everything",
-        f"{_WATCH}. {_WRITTEN}. {_REJECTED}",
+        f"{_WATCH}. {_WRITTEN}. {_REJECTED}. {_NO_CLAIMS}",
         ("tests/long/versions/test_real_1_30.py", _STORY),
         "1.30.14 itself, all of it",
     ),
