@@ -175,7 +175,7 @@ class Reflector(Generic[T]):
     def _was_silent(self) -> bool:
         """Whether nothing has come for so long that only another list shows that nothing has changed.
 
-        API servers before 1.33 send no bookmarks for a kind that has not changed since they started.
+        API servers of 1.32 send no bookmarks for a kind that has not changed since they started.
         """
         staleness = self.staleness()
         return self._opened and staleness is not None and staleness >= self._tuning.silence_seconds

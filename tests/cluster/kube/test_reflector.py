@@ -219,7 +219,7 @@ def test_bookmarks_keep_the_age_low(world: World) -> None:
 
 
 def test_a_kind_of_which_nothing_comes_is_listed_again_so_that_its_age_stays_low(world: World) -> None:
-    """API servers before 1.33 send no bookmarks for a kind that never changes."""
+    """API servers of 1.32 send no bookmarks for a kind that never changes."""
     world.pod("a")
     with world.following():
         world.clock.advance(71)
