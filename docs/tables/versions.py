@@ -38,8 +38,14 @@ _REJECTED: Final = (
 _STORY: Final = "tests/long/versions/test_story.py"
 _MORE: Final = "tests/long/versions/more_stories.py"
 _STAND_INS: Final = (
-    " with four modules (endpointslice, and the types of the three components' configuration) of an"
-    " earlier patch, because its own could not be fetched"
+    "endpointslice and the types of the configuration of kube-scheduler, kube-proxy and"
+    " kube-controller-manager"
+)
+
+_FAILED: Final = (
+    "Three tests of `tests/long/versions/real_1_32.py` failed, and law L4 was broken. One passed after the"
+    " test was changed; the other two were not played again after a change of the product that may mend"
+    " them, nor was the story"
 )
 
 VERSIONS: Final = (
@@ -84,11 +90,23 @@ VERSIONS: Final = (
             "not known; the chart does not refuse it",
             "By what was read, as with 1.30",
             (),
-            f"{patch} was built{_STAND_INS}; {so_far}",
+            f"{patch} was built, but with four modules of {other} ({_STAND_INS}): {why}. {so_far}",
         )
-        for minor, patch, so_far in (
-            ("1.32", "1.32.13", "its tests have not all passed"),
-            ("1.31", "1.31.14", "`tests/long/versions/real_1_31.py` passed, the story was not played"),
+        for minor, patch, other, why, so_far in (
+            (
+                "1.32",
+                "1.32.13",
+                "1.32.12",
+                "endpointslice 0.32.13 cannot be fetched",
+                _FAILED,
+            ),
+            (
+                "1.31",
+                "1.31.14",
+                "1.31.11",
+                "none of the four of 0.31.14 can be fetched",
+                "`tests/long/versions/real_1_31.py` passed, the story was not played",
+            ),
         )
     ),
     Version(
