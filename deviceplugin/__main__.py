@@ -326,7 +326,11 @@ def _bound_pods(
 ) -> BoundPodsWatch:
     mine = f"spec.nodeName={settings.node_name}"
     watch = Reflector(kube, PODS, bound, clock, field_selector=mine)
-    return BoundPodsWatch(watch.run, lambda: role.registered.is_registered and pods.needs_watch, clock)
+
+    def is_needed() -> bool | None:
+        return pods.needs_watch if role.registered.is_registered else None
+
+    return BoundPodsWatch(watch.run, is_needed, clock)
 
 
 def _sources(

@@ -103,6 +103,8 @@ class Reflector(Generic[T]):
         self._lock = threading.Lock()
         self._watch: Watch[T] | None = None
         self._lists = 0
+        self._opened = False
+        """Whether the watch of this round was open."""
         self._log = log.bind(kind=resource.kind)
 
     @property
@@ -146,6 +148,7 @@ class Reflector(Generic[T]):
 
     def round(self) -> float | None:
         """One list if necessary, else one watch. Returns the seconds to wait then; None for no wait."""
+        self._opened = False
         try:
             if self._version is not None:
                 return self._follow(self._version)
@@ -157,6 +160,8 @@ class Reflector(Generic[T]):
             self._version = None
             self._log.info("the resource version is too old, listing again", error=str(error))
         except ApiError as error:
+            if self._was_silent():
+                self._version = None
             if not self._stop.is_set():
                 self._log.warning("listing or watching failed, trying again", error=str(error))
         except _HandlerError as error:
@@ -166,6 +171,14 @@ class Reflector(Generic[T]):
         else:
             return None
         return self._backoff.next()
+
+    def _was_silent(self) -> bool:
+        """Whether nothing has come for so long that only another list shows that nothing has changed.
+
+        API servers of 1.32 send no bookmarks for a kind that has not changed since they started.
+        """
+        staleness = self.staleness()
+        return self._opened and staleness is not None and staleness >= self._tuning.silence_seconds
 
     def _list(self) -> None:
         if self._streams:
@@ -231,7 +244,9 @@ class Reflector(Generic[T]):
 
     @contextmanager
     def _watching(self, options: WatchOptions) -> Iterator[Watch[T]]:
+        self._opened = False
         watch = self._kube.watch(self._resource, self._selection, options)
+        self._opened = True
         with self._lock:
             self._watch = watch
             if self._stop.is_set():

@@ -104,9 +104,12 @@ TOOLS = (
 )
 """In the order of building: the short ones first, so that a missing header shows within a minute."""
 
-OLDER = {minor: replace(NEWEST, name=f"kubernetes-{minor}") for minor in ("1.30", "1.34")}
+OLDER = {
+    minor: replace(NEWEST, name=f"kubernetes-{minor}")
+    for minor in ("1.30", "1.31", "1.32", "1.33", "1.34", "1.36")
+}
 """Older Kubernetes, by minor version: a cluster that asks for one builds it, once. Each is a release all of
-whose staging modules can be fetched."""
+whose staging modules can be fetched, or its go.mod names the few that are an earlier patch's."""
 KWOK = Tool(name="kwok", module="sigs.k8s.io/kwok", outputs=(("kwok", "kwok"),))
 """Simulates the kubelets of many nodes. No cluster needs it: tests that do ask for it separately."""
 NULL_EXTENDER = Tool(

@@ -28,9 +28,9 @@ class BoundPodsWatch:
     """Starts the watch when it is needed."""
 
     def __init__(
-        self, watch: Callable[[threading.Event], None], is_needed: Callable[[], bool], clock: Clock
+        self, watch: Callable[[threading.Event], None], is_needed: Callable[[], bool | None], clock: Clock
     ) -> None:
-        """Args: watch: the body of a thread; is_needed: whether the kubelet runs and has no Pods API."""
+        """Args: watch: the body of a thread; is_needed: no Pods API is served (None: not registered)."""
         self._watch = watch
         self._is_needed = is_needed
         self._clock = clock
@@ -39,8 +39,10 @@ class BoundPodsWatch:
         """Check, and then watch, until the stop event is set."""
         checks = 0
         while checks < CHECKS:
-            checks = checks + 1 if self._is_needed() else 0
-            if checks < CHECKS and self._clock.wait(stop, CHECK_EVERY if checks else RECHECK_EVERY):
+            is_needed = self._is_needed()
+            checks = checks + 1 if is_needed else 0
+            pause = RECHECK_EVERY if is_needed is False else CHECK_EVERY
+            if checks < CHECKS and self._clock.wait(stop, pause):
                 return
         log.info(
             "the pods of this node are watched at the API server",

@@ -82,6 +82,8 @@ class PodSource:
         self._bound = bound
         self._listed: frozenset[str] = frozenset()
         self._settled: dict[str, None] = {}
+        self._was_stored = False
+        """Whether the pods were last listed from the API server, without a watch: they can be again."""
         self._last: tuple[Pod, ...] | None = None
         self._by_uid: Mapping[str, Pod] = {}
 
@@ -98,6 +100,7 @@ class PodSource:
                 list of accepted pods must not be called, and all pods that are bound here, or else those read
                 last, are used instead.
         """
+        self._was_stored = False
         try:
             return self._remember(self._kubelet.list())
         except PodsApiError as error:
@@ -124,14 +127,14 @@ class PodSource:
             del self._settled[old]
 
     def caught_up(self) -> bool:
-        """Refresh our own watch after no pod, or several, have matched. Returns whether there is a watch.
+        """Refresh our own watch after no pod, or several, have matched. Returns whether to look again.
 
         A new pod may have the name of an old one; then the accepted names do not show that it is missing.
         Whether this list had anything new does not matter: the watch itself may have got it meanwhile.
         """
         watched = self._watched
         if watched is None:
-            return False
+            return self._was_stored
         with suppress(StoredPodsError):
             watched.learn(self._stored)
         return True
@@ -178,6 +181,7 @@ class PodSource:
             pods = tuple(map(as_the_kubelet_knows_it, self._stored()))
         except StoredPodsError as error:
             return PodsSnapshot(None, messages=(why, str(error)))
+        self._was_stored = True
         return self._remember(_with_names(pods, accepted), why)
 
     def _bound_here(self, watched: BoundPods | None, *why: str) -> PodsSnapshot:

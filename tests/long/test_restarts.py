@@ -33,6 +33,8 @@ def test_pods_of_a_kubelet_that_goes_down_and_comes_back_run_with_the_assigned_d
     kubelet.kill(number)
     kubelet.resume()
     playground.await_that("the kubelet is gone", lambda: kubelet.exited is not None)
+    lease = ("get", "lease", "--namespace", names.NAMESPACE, names.node_lease(NODE), "--output=yaml")
+    playground.await_that("the agent has noticed", lambda: names.STOPPING in cluster.kubectl(*lease) or None)
     meanwhile += [playground.simple(f"meanwhile-{n}", node=NODE) for n in (1, 2)]
     for name in meanwhile[1:]:
         playground.await_waiting(name)

@@ -218,6 +218,18 @@ def test_bookmarks_keep_the_age_low(world: World) -> None:
     assert world.cache.calls == ["replace"]
 
 
+def test_a_kind_of_which_nothing_comes_is_listed_again_so_that_its_age_stays_low(world: World) -> None:
+    """API servers of 1.32 send no bookmarks for a kind that never changes."""
+    world.pod("a")
+    with world.following():
+        world.clock.advance(71)
+        world.kube.break_watches(Unreachable(Request("GET", "/api/v1/pods"), "read timed out"))
+        world.clock.until_waiting()
+        world.clock.advance(1)
+        eventually(lambda: world.reflector.staleness() == 0)
+    assert world.cache.calls == ["replace", "replace"]
+
+
 def test_a_bookmark_moves_the_version_to_continue_from(world: World) -> None:
     with world.following():
         world.pod("a")

@@ -27,6 +27,10 @@ EVERY = (*TOOLS, *OLDER.values(), KWOK, KIND, NULL_EXTENDER)
 KUBERNETES = next(tool for tool in TOOLS if tool.name == "kubernetes")
 HELM = next(tool for tool in TOOLS if tool.name == "helm")
 RUNC = next(tool for tool in TOOLS if tool.name == "runc")
+STAND_INS = {
+    f"k8s.io/{name}" for name in ("endpointslice", "kube-controller-manager", "kube-proxy", "kube-scheduler")
+}
+"""Modules of an earlier patch, where the release's own cannot be fetched."""
 
 
 @pytest.fixture
@@ -49,10 +53,9 @@ def test_every_staging_module_is_of_the_kubernetes_version(tool: Tool) -> None:
     minor_and_patch = version(tool).removeprefix("v1.")
     text = (MODULES / tool.name / "go.mod").read_text()
     replaced = re.findall(r"^\s*(k8s\.io/\S+) => (\S+) (\S+)$", text, flags=re.MULTILINE)
-    assert len(replaced) >= 30
-    assert {
-        name for name, other, pinned in replaced if (other, pinned) != (name, f"v0.{minor_and_patch}")
-    } == set()
+    assert len(replaced) >= 29
+    others = {name for name, other, pinned in replaced if (other, pinned) != (name, f"v0.{minor_and_patch}")}
+    assert others == (STAND_INS if tool.name in {"kubernetes-1.31", "kubernetes-1.32"} else set())
 
 
 def test_the_go_that_can_be_installed_builds_everything() -> None:

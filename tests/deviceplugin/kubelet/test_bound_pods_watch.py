@@ -15,11 +15,11 @@ class Kubelet:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.unresponsive = False
+        self.unresponsive: bool | None = False
         self.checked = 0
         self.watching = threading.Event()
 
-    def is_unresponsive(self) -> bool:
+    def is_unresponsive(self) -> bool | None:
         self.checked += 1
         return self.unresponsive
 
@@ -69,6 +69,16 @@ def test_no_watch_starts_for_a_kubelet_that_is_unresponsive_for_a_moment() -> No
             kubelet.unresponsive = False
             kubelet.check(CHECK_EVERY)
         assert not kubelet.watching.is_set()
+
+
+def test_the_first_answer_of_a_kubelet_is_not_waited_for_a_minute() -> None:
+    kubelet = Kubelet()
+    kubelet.unresponsive = None
+    with kubelet.followed():
+        for answer in (None, *[True] * CHECKS):
+            kubelet.unresponsive = answer
+            kubelet.check(CHECK_EVERY)
+        assert kubelet.watching.wait(60)
 
 
 def test_a_watch_starts_for_a_kubelet_that_stays_unresponsive() -> None:

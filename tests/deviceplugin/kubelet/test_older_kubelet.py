@@ -106,16 +106,22 @@ def stored(pod: FakePod) -> dict[str, object]:
 
 
 @pytest.fixture
-def quiet(kubelet: FakeKubelet) -> Iterator[OlderNode]:
-    """A node whose watch has seen an empty list and gets no events; a test that wants events runs it."""
+def early(kubelet: FakeKubelet) -> Iterator[OlderNode]:
+    """A node whose agent has just started, and does not watch yet."""
     kubelet.stop()
     (kubelet.root / "pods-api" / "pods-api.sock").unlink(missing_ok=True)
     kubelet.has_pods_api = False
     kubelet.start()
     node = OlderNode(kubelet)
-    node.bound.replace((), "0")
     with node.agent:
         yield node
+
+
+@pytest.fixture
+def quiet(early: OlderNode) -> OlderNode:
+    """A node whose watch has seen an empty list and gets no events; a test that wants events runs it."""
+    early.bound.replace((), "0")
+    return early
 
 
 @pytest.fixture
@@ -288,10 +294,15 @@ def test_a_rejected_pod_that_stays_in_the_kubelets_list_is_no_candidate_once_ano
     assert node.verdicts() == {"assigned": 2}
 
 
-def test_a_pod_whose_only_rival_was_rejected_waits_until_the_api_server_says_so(node: OlderNode) -> None:
+@pytest.mark.parametrize("when", ["early", "node"])
+def test_a_pod_whose_only_rival_was_rejected_waits_until_the_api_server_says_so(
+    request: pytest.FixtureRequest, when: str
+) -> None:
+    node: OlderNode = request.getfixturevalue(when)
     node.kubelet.lists_active_pods = False
     rejected, equal = node.a_pod("GPU-1"), node.a_pod("GPU-4")
-    node.in_step()
+    if when == "node":
+        node.in_step()
     node.kubelet.reject(rejected)
     before = node.lists()
 

@@ -8,8 +8,11 @@ from cluster import names
 from devcluster import probe
 from devcluster.errors import ClusterError
 from devcluster.product import Parts
+from tests.clusters import own
+from tests.e2e.attached import Attached
 from tests.e2e.playground import HOSTNAME, Playground
 from tests.e2e.session import DESIGN
+from tests.e2e.story_run import check_story, run
 from tests.e2e.test_laws_on_kubelets import (
     test_l1_a_burst_of_sixteen_pods_fills_eight_devices_and_no_pod_fails,
     test_l3_l4_two_booked_pods_at_once_take_one_victim_each_and_no_more,
@@ -53,6 +56,15 @@ def on(
     return Design(name=name, kubernetes=kubernetes, emulates=emulates, kubelets=kubelets or {}, **usual)
 
 
+def play_story(how: str, minor: str) -> None:
+    """Helm installs the chart, and its pods play the story, on a version (``kubernetes``, ``emulates``)."""
+    name = own(f"story-{how[0]}{minor.replace('.', '')}")
+    with Attached(name):
+        played = run(name, f"--{how}", minor)
+    check_story(played)
+    assert "the chart is installed, and all of its pods are ready" in played.stdout
+
+
 def ambiguous(parts: Parts) -> float:
     """How many pods the agent of the node could not tell from others."""
     samples = parts.ask(parts.agent(NODE), "/metrics")[1].splitlines()
@@ -60,10 +72,20 @@ def ambiguous(parts: Parts) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in samples if wanted in line)
 
 
+def lists_rejected(playground: Playground) -> bool:
+    """Whether the kubelet of the node is older than 1.34."""
+    version = playground.kubectl("get", "node", NODE, "--output=jsonpath={.status.nodeInfo.kubeletVersion}")
+    return tuple(map(int, version.removeprefix("v").split(".")[:2])) < (1, 34)
+
+
 def test_pods_that_come_right_after_one_that_the_kubelet_rejects_get_their_own_devices(
     parts: Parts, playground: Playground
 ) -> None:
-    """Kubelets before 1.34 go on listing it."""
+    """Kubelets before 1.34 go on listing it, and their word of the rejection may come late.
+
+    An API server that does not see yet that the pod is on that node refuses it, and the kubelet tries again
+    seconds later. A pod that is unknown therefore gets what is nobody's, and is counted.
+    """
     forbidden = {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "65536"}]}}
     here = {"nodeSelector": {HOSTNAME: NODE}, "restartPolicy": "Never"}
     bodies = [probe.pod("rejected", [probe.container("main", gpus=1)], extra=here | forbidden)]
@@ -72,10 +94,12 @@ def test_pods_that_come_right_after_one_that_the_kubelet_rejects_get_their_own_d
     playground.create_all(bodies)
     playground.await_event("rejected", "forbidden sysctl")
     playground.await_phase(["equal-0", "equal-1", "equal-2"])
+    unknown = ambiguous(parts) - before
     for number in range(3):
-        playground.check_agreement(f"equal-{number}")
+        if not unknown:
+            playground.check_agreement(f"equal-{number}")
     playground.check_law_1()
-    assert ambiguous(parts) == before
+    assert not unknown or lists_rejected(playground)
 
 
 def test_a_pod_without_a_gpu_sees_none_where_an_administrator_wants_that(playground: Playground) -> None:

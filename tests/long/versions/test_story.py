@@ -2,9 +2,7 @@
 
 import pytest
 
-from tests.clusters import own
-from tests.e2e.attached import Attached
-from tests.e2e.story_run import check_story, run
+from tests.long.versions.cases import play_story
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]  # Kubernetes and images may be built first
 
@@ -20,8 +18,4 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]  # Kubernetes and imag
     ],
 )
 def test_the_story_is_played_to_its_end(how: str, minor: str) -> None:
-    name = own(f"story-{how[0]}{minor.replace('.', '')}")
-    with Attached(name):
-        played = run(name, f"--{how}", minor)
-    check_story(played)
-    assert "the chart is installed, and all of its pods are ready" in played.stdout
+    play_story(how, minor)
