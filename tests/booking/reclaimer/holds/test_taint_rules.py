@@ -85,7 +85,7 @@ def test_a_rule_that_was_removed_is_written_again_although_the_watch_still_shows
 
 def test_a_rule_that_somebody_has_removed_is_written_again(world: World) -> None:
     world.kept()
-    world.cluster.kube.delete(TAINT_RULES, world.seen().taint_rules.copy().popitem()[0])
+    world.cluster.kube.delete(TAINT_RULES, next(iter(world.seen().taint_rules)))
     assert not world.keep()
     assert len(world.there) == 1
 
