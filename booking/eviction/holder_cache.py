@@ -227,7 +227,10 @@ def _model_holders(
     holders = [holder(one, tuple(theirs)) for uid, (one, theirs) in held.items() if uid in pods]
     return _filled(
         free,
-        (*holders, *(_released(one, tuple(theirs)) for one, theirs in held.values() if _is_given_back(one, instant))),
+        (
+            *holders,
+            *(_released(one, tuple(theirs)) for one, theirs in held.values() if _is_given_back(one, instant)),
+        ),
         SharedDevices(shared, {uid: holder(one, ()) for uid, one in sharers.items() if uid in pods}),
     )
 

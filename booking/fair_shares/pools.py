@@ -63,6 +63,8 @@ def pools_of(instant: Instant, holder_cache: HolderCache, shares: FairShares) ->
             for holder in model_holders.holders:
                 if holder.evictable or holder.leaves:
                     here += [uuid for uuid in holder.devices if uuid not in booked]
+                if holder.uid not in instant.pods:
+                    continue  # a claim that no pod has any more
                 tenant = tenant_of(instant.pods[holder.uid], shares)
                 if holder.evictable and holder.uid not in leaving:
                     pool.holders[holder.uid] = holder

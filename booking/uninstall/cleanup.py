@@ -63,13 +63,15 @@ class Cleanup:
         if gone:
             self._report(f"Deleted {counted(len(gone), 'Lease')}.")
         if rules := self._rules():
-            self._report(f"GPUs that were kept for claims are free again: {counted(rules, 'DeviceTaintRule')}.")
+            self._report(
+                f"GPUs that were kept for claims are free again: {counted(rules, 'DeviceTaintRule')}."
+            )
         without(self._kube, SECRETS, names.WEBHOOK_KEYS, self._namespace)
         without(self._kube, CAPACITIES, names.REQUEUE_TRIGGER, self._namespace)
         return None
 
     def _rules(self) -> int:
-        """Delete the rules of holds: no pod could have their devices any more. Older API servers have none."""
+        """Delete the rules of holds, for whose devices no pod is left; older API servers have none."""
         try:
             rules, _ = everything(self._kube, TAINT_RULES, Selection(label_selector=names.HOLD_OF))
         except NotFound:

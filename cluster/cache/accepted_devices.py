@@ -64,7 +64,7 @@ class _OfTerms:
                 frozenset(self.uuids),
                 frozenset(+self.models),
                 next((one.unknown for _, one in sorted(self.nodes.items()) if one.unknown), None),
-                each=next(iter(numbers), 0) if len(numbers) < 2 else None,
+                each=None if len(numbers) > 1 else next(iter(numbers), 0),
             )
         return self.accepted
 

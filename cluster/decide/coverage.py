@@ -95,7 +95,11 @@ def _reason(asks: Candidate, booking: Booking, user_coverage: UserCoverage) -> C
     users = [user_coverage.pods[uid] for uid, by in user_coverage.covered.items() if by.name == booking.name]
     theirs = [one for pod in users if (one := candidate(pod, held=None, models={}))]
     in_parts = booking.spec.memory is None and any(one.wants.shares for one in (asks, *theirs))
-    left = None if in_parts else booking.spec.count - sum(one.wants_of(booking.spec.model).gpus for one in theirs)
+    left = (
+        None
+        if in_parts
+        else booking.spec.count - sum(one.wants_of(booking.spec.model).gpus for one in theirs)
+    )
     ordered = tuple(sorted(users, key=lambda pod: pod.key))
     return Coverage(kind="used-up", booking=booking, asks=asks, users=ordered, left=left)
 

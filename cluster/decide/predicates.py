@@ -79,7 +79,7 @@ def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | 
 
 
 def _are_kept_for_another(request: GpuRequest, view: NodeView) -> bool:
-    """Whether devices that its claim has are kept for another pod: those with whom it shares the claim leave."""
+    """Whether devices of its claim are kept for another pod: those with whom it shares the claim leave."""
     theirs = (device.uuid for device in view.devices if device.claimed_as in request.allocated)
     return bool(view.on_hold) and any(view.on_hold.get(uuid, request.uid) != request.uid for uuid in theirs)
 

@@ -49,7 +49,7 @@ class TaintRules:
     """Writes and removes the rules of holds. Not thread-safe."""
 
     def __init__(self, kube: Kube, clock: Clock, failures: ApiFailures, driver: str) -> None:
-        """Args: failures: where requests are counted that failed; driver: the name of our driver of claims."""
+        """Args: failures: counts requests that failed; driver: the name of our driver of claims."""
         self._kube = kube
         self._clock = clock
         self._failures = failures

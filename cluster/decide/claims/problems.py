@@ -1,6 +1,6 @@
 """Why it is not known which devices a pod's claims would take: then nobody leaves for them (law L3). Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cluster.decide.claims.terms import Terms
@@ -53,23 +53,30 @@ def problem_of(
         missing: how many of the pod's claims do not exist.
         keys: the values of our toleration in the claims; empty text for a claim without it.
     """
-    if missing:
-        return "a claim of it does not exist yet"
-    if any(one.others for one in requests):
-        return "its claim has alternatives of another driver"
-    if len(requests) > 1 and any(len(one.ways) > 1 for one in requests):
-        return "its claims ask for more than what has alternatives"
+    return next(_problems(claims, requests, missing=missing, keys=keys), None)
+
+
+def _problems(
+    claims: Sequence[ResourceClaim], requests: Sequence[Request], *, missing: int, keys: frozenset[str]
+) -> Iterator[str]:
     ways = [way for one in requests for way in one.ways]
-    if len(requests) > 1 and len({way.terms for way in ways}) > 1:
-        return "its claims ask for devices in different ways"
+    are_several, is_all = len(requests) > 1, any(way.is_all for way in ways)
+    if missing:
+        yield "a claim of it does not exist yet"
+    if any(one.others for one in requests):
+        yield "its claim has alternatives of another driver"
+    if are_several and any(len(one.ways) > 1 for one in requests):
+        yield "its claims ask for more than what has alternatives"
+    if are_several and len({way.terms for way in ways}) > 1:
+        yield "its claims ask for devices in different ways"
     if not MODES.issuperset(way.asks.allocation_mode for way in ways):
-        return "its claim asks for devices in a mode that is not known here"
-    is_all = any(way.is_all for way in ways)
-    if is_all and len(requests) > 1:
-        return "its claims ask for all devices of a node, and for others"
+        yield "its claim asks for devices in a mode that is not known here"
+    if are_several and is_all:
+        yield "its claims ask for all devices of a node, and for others"
     is_many = is_all or sum(max(way.count for way in one.ways) for one in requests) > 1
     if is_many and any(claim.spec.devices.constraints for claim in claims):
-        return "its claim has a constraint on several devices"
+        yield "its claim has a constraint on several devices"
     if "" in keys:
-        return "its claims were not made under GPU Booking's webhook"
-    return None if len(keys) == 1 else "it has several claims that were not made for it alone"
+        yield "its claims were not made under GPU Booking's webhook"
+    if len(keys) > 1:
+        yield "it has several claims that were not made for it alone"
