@@ -31,6 +31,11 @@ _WRITTEN: Final = (
 _REJECTED: Final = (
     "A pod that a kubelet has rejected counts as one that waits until the API server knows it, a moment later"
 )
+_NO_BOOKED_CLAIMS: Final = (
+    "GPUs that nodes give by claims cannot be booked (`dra.booking`): the chart refuses it, for want of"
+    " DeviceTaintRules"
+)
+_NO_CLAIMS: Final = "Nodes cannot give GPUs by claims (`dra.enabled`): the chart refuses it"
 _STORY: Final = "tests/long/versions/test_story.py"
 _BY_DERIVATION: Final = "nothing ran: it lies between two versions that did"
 
@@ -38,22 +43,22 @@ VERSIONS: Final = (
     Version("1.37", "everything", "", ("tests/e2e/test_story.py",), "all tests on clusters, on 1.37.1"),
     Version(
         "1.36",
-        "everything",
-        _WATCH,
+        "everything but booked claims",
+        f"{_WATCH}. {_NO_BOOKED_CLAIMS}",
         ("tests/long/versions/test_emulated_1_36.py", _STORY),
         "1.37.1 that passes for it (`--emulated-version`), kubelets 1.37.1 without the Pods API",
     ),
     Version(
         "1.35",
-        "everything",
-        f"{_WATCH}. {_WRITTEN}",
+        "everything but booked claims",
+        f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}",
         (_STORY,),
         "1.37.1 that passes for it, kubelets 1.37.1 without the Pods API",
     ),
     Version(
         "1.34",
-        "everything",
-        f"{_WATCH}. {_WRITTEN}",
+        "everything but booked claims",
+        f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}",
         (
             "tests/long/versions/test_real_1_34.py",
             "tests/long/versions/test_mixed_kubelets.py",
@@ -74,8 +79,8 @@ VERSIONS: Final = (
     ),
     Version(
         "1.30",
-        "everything",
-        f"{_WATCH}. {_WRITTEN}. {_REJECTED}",
+        "everything but claims",
+        f"{_WATCH}. {_WRITTEN}. {_REJECTED}. {_NO_CLAIMS}",
         ("tests/long/versions/test_real_1_30.py", _STORY),
         "1.30.14 itself, all of it",
     ),

@@ -168,6 +168,8 @@ def judged(expression: str, _driver: str, _device: Any) -> bool | None:
         (Terms(capacity=(("memory", "1"),)), {"allowMultipleAllocations": True}, "capacity memory"),
     ],
 )
-def test_a_device_is_judged_in_kube_schedulers_order(*, terms: Terms, device: Json, found: bool | str) -> None:
+def test_a_device_is_judged_in_kube_schedulers_order(
+    *, terms: Terms, device: Json, found: bool | str
+) -> None:
     """What comes after an expression that is false is not evaluated; an error before it ends the search."""
     assert verdict(terms, names.DRA_DRIVER, device, judged) == found
