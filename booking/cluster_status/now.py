@@ -246,6 +246,8 @@ def _state(
         return "partitioned", "It is partitioned into MIG devices."
     if any(uid in snapshot.cover for uid in uids):
         return "booked", None
+    if uids and snapshot.pods.keys().isdisjoint(uids) and _is_of_claims(device, view):
+        return "held", "A claim has it, and no pod that runs."
     if uids:
         is_outgoing = not snapshot.outgoing.isdisjoint(uids) or device.uuid in on_hold
         who = "Its pod" if len(uids) == 1 else "Pods on it"
@@ -253,6 +255,11 @@ def _state(
     if device.uuid in on_hold:
         return "held", "It is kept for a booked pod that is about to start."
     return _unheld(device, view)
+
+
+def _is_of_claims(device: Device, view: NodeView) -> bool:
+    """Whether those that have the device are claims without a pod."""
+    return all(each.users is not None for each in view.holdings if device.uuid in each.devices)
 
 
 def _unheld(device: Device, view: NodeView) -> tuple[DeviceState, str | None]:
