@@ -246,9 +246,7 @@ def _state(
         return "partitioned", "It is partitioned into MIG devices."
     if any(uid in snapshot.cover for uid in uids):
         return "booked", None
-    if uids and snapshot.pods.keys().isdisjoint(uids) and _is_of_claims(device, view):
-        return "held", "A claim has it, and no pod that runs."
-    if uids:
+    if uids and not _is_of_claims(device, view):
         is_outgoing = not snapshot.outgoing.isdisjoint(uids) or device.uuid in on_hold
         who = "Its pod" if len(uids) == 1 else "Pods on it"
         return "opportunistic", f"{who} must leave for a booked one." if is_outgoing else None
@@ -264,6 +262,8 @@ def _is_of_claims(device: Device, view: NodeView) -> bool:
 
 def _unheld(device: Device, view: NodeView) -> tuple[DeviceState, str | None]:
     """The state of a healthy device that no pod has, and that is kept for none."""
+    if view.holders(device.uuid):
+        return "held", "A claim has it, and no pod that runs."
     if device.uuid in view.reserved:
         return "held", "It is open for shares, and nobody has one."
     return "free", "Claims give it: it cannot be booked." if is_unbookable_claim(device) else None

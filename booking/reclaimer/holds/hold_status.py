@@ -48,8 +48,6 @@ def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
         return HoldStatus(problem=NO_TURN if hold.need == "share" else NOT_COVERED)
     if problem := _node_problem(hold, snapshot):
         return HoldStatus(problem=problem, passing=problem == AGENT["stopping"])
-    if _has_others(pod, hold, snapshot):
-        return HoldStatus(problem=HAS_OTHERS)
     if problem := _room_problem(pod, hold, snapshot):
         return HoldStatus(problem=problem, crowded=_is_crowded(pod, hold, snapshot))
     view = snapshot.node_snapshots[hold.node][0]
@@ -62,6 +60,8 @@ def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
 
 def _device_problem(pod: Pod, hold: Hold, need: Need, snapshot: Snapshot) -> str | None:
     """Why the pod is not to have these devices, whoever has them now."""
+    if _has_others(pod, hold, snapshot):
+        return HAS_OTHERS
     view = snapshot.node_snapshots[hold.node][0]
     healthy = view.healthy_by_model.get(need.resource, {}).get(need.model, ())
     takes = replace(device_selector_of(with_model(pod, need.model)), models=frozenset({need.model})).takes

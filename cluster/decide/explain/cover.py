@@ -82,7 +82,10 @@ def _of_booking(pod: Pod, found: Coverage, booking: Booking, asks: Candidate) ->
         "covered": f"covers it until {at(spec.end)}",
         "later": f"does not cover it yet: it begins at {at(spec.start)}",
         "namespace": f"does not cover it: it is for pods of the namespace {spec.namespace} alone",
-        "resource": f"does not cover it: it asks for {way_of(asks.resource)}, and that model is {_given(spec.resource)}",
+        "resource": (
+            f"does not cover it: it asks for {way_of(asks.resource)},"
+            f" and that model is {_given(spec.resource)}"
+        ),
         "model": f"does not cover it: {_models(asks, spec.model)}",
         "share": f"does not cover it: it is for shares of {spec.memory} MiB, and the pod asks for {what}",
         "count": f"does not cover it: it asks for {what}",

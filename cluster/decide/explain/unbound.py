@@ -44,7 +44,8 @@ _IN_LINE: Final = (
 )
 _WHEN_ITS_TURN: Final = ("It is offered to the scheduler by itself, after those that were there before it.",)
 _WHEN_SEEN_FREE: Final = (
-    "It is bound when kube-scheduler finds free GPUs for its claims; others leave for it once it is known which.",
+    "It is bound when kube-scheduler finds free GPUs for its claims.",
+    "Others leave for it once it is known which ones would do.",
 )
 _WHEN_FREE: Final = ("It is bound by itself as soon as all of its GPUs are free.",)
 
@@ -91,11 +92,17 @@ def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_
         return Waits(("What it asks for cannot be read.",), is_settled=True)
     if request.hold:
         return Waits(tuple(_of_hold(pod, request, request.hold, snapshot)), _WHEN_FREE, is_settled=True)
-    if request.allocated_on and not _closes(request, request.allocated_on, snapshot):
-        return _of_claims(request.allocated_on)
-    if doubt := request.selector.doubt:
-        because = f"It is not known which GPUs its claims would take: {doubt}. So no pod leaves for it."
-        return Waits((because, *_of_scheduler(pod)), _WHEN_SEEN_FREE, is_settled=True)
+    if found := _of_claims(pod, request, snapshot):
+        return found
+    return _of_the_cluster(pod, request, snapshot, may_name) or _node_by_node(
+        pod, _Waiting(request, booking), snapshot, may_name
+    )
+
+
+def _of_the_cluster(
+    pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot, may_name: MayName
+) -> Waits | None:
+    """Why no node can serve it; None where one can."""
     if message := why_waiting(request, (view for view, _ in snapshot.node_snapshots.values())):
         known = (
             str(message),
@@ -106,7 +113,7 @@ def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_
         change = _CHANGES[message.code]
         lasts = message.code in LASTING
         return Waits(known, (capital(change),) if lasts else (), is_settled=lasts, is_hopeless=lasts)
-    return _node_by_node(pod, _Waiting(request, booking), snapshot, may_name)
+    return None
 
 
 def _of_hold(pod: Pod, request: GpuRequest, hold: Hold, snapshot: ExplanationSnapshot) -> Iterator[str]:
@@ -141,9 +148,16 @@ def _is_over(holding: PodHoldings, hold: Hold, snapshot: ExplanationSnapshot) ->
     return not holding.devices.keys().isdisjoint(hold.devices) and snapshot.pods.keys().isdisjoint(users)
 
 
-def _of_claims(node: str) -> Waits:
-    """Its claims have what it asks for: all that is missing is the bind."""
-    return Waits((f"Its claims have their GPUs on {node}; it is about to be bound there.",), is_settled=True)
+def _of_claims(pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot) -> Waits | None:
+    """Why a pod waits whose claims have their devices, or of which it is not known what they would take."""
+    node = request.allocated_on
+    if node and not _closes(request, node, snapshot):
+        there = f"Its claims have their GPUs on {node}; it is about to be bound there."
+        return Waits((there, *_of_scheduler(pod)), is_settled=True)
+    if doubt := request.selector.doubt:
+        because = f"It is not known which GPUs its claims would take: {doubt}. So no pod leaves for it."
+        return Waits((because, *_of_scheduler(pod)), _WHEN_SEEN_FREE, is_settled=True)
+    return None
 
 
 def _node_by_node(pod: Pod, waiting: _Waiting, snapshot: ExplanationSnapshot, may_name: MayName) -> Waits:
