@@ -133,7 +133,7 @@ class Claims:
         if before and (now is None or now.metadata.uid != before.metadata.uid):
             self._ledger.forget_claim(before.metadata.uid)
         if now:
-            self._ledger.apply_claim(now, self._options.driver)
+            self._ledger.apply_claim(self._claims[key], self._options.driver)
         for uid in sorted(self._users.of_claim.get(key, ())):
             self._reread(self._users.pods[uid])
 

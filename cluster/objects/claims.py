@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from cluster import names
 from cluster.objects.meta import Meta, Partial
 
 
@@ -136,6 +137,9 @@ class ResourceClaim(Partial, frozen=True):
     metadata: Meta = Meta()
     spec: ClaimSpec = ClaimSpec()
     status: ClaimStatus = ClaimStatus()
+    mark: str | None = msgspec.field(name=names.HELD_TAINT, default=None)
+    """What ``cluster.decide.claims.requested.tolerated`` says of it, where its tolerations are not kept. No
+    field of the API's."""
 
     @property
     def key(self) -> str:

@@ -112,6 +112,8 @@ def held_by(claim: ResourceClaim, driver: str) -> tuple[ClaimedDevice, ...]:
 
 def tolerated(claim: ResourceClaim) -> str:
     """The value that only this claim tolerates on a held device, as admission wrote it; empty without one."""
+    if claim.mark is not None:
+        return claim.mark
     ways = [way for request in claim.spec.devices.requests for way in request.ways]
     values = {
         next((one.value for one in way.tolerations if one.key == names.HELD_TAINT), "")
