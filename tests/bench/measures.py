@@ -80,6 +80,7 @@ NEWER_THAN_THE_RESULTS: Final = frozenset(
         *("filter-share-p50", "filter-share-new-p50", "filter-share-opens-p50", "filter-share-refused-p50"),
         *("share-writes", "packing-pods", "packing-opened", "packing-gpushare", "packing-bound"),
         "packing-whole",
+        "claims-memory",
         *("share-victims", "plan-share", "plan-share-first"),
         *(f"schedule-{nodes}-nodes{what}" for nodes in (100, 1000) for what in ("-null", "-cpu")),
     }

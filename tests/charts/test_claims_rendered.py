@@ -70,7 +70,7 @@ def test_claims_are_booked_only_where_the_api_server_has_taint_rules(
 ) -> None:
     """Nodes can give GPUs by claims on the older one, all the same."""
     served = ("resource.k8s.io/v1",)
-    assert "gpu-booking-slices" in chart.render(program, tmp_path, ON, served, kubernetes=kubernetes)
+    assert claim_names.SLICES_POLICY in chart.render(program, tmp_path, ON, served, kubernetes=kubernetes)
     with pytest.raises(ClusterError, match="DeviceTaintRules") if is_refused else nullcontext():
         chart.render(program, tmp_path, BOOKED, served, kubernetes=kubernetes)
 

@@ -47,12 +47,12 @@ class Devices:
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
-@pytest.mark.parametrize("asked", [0, 2, 4])
-def test_the_answer_does_not_depend_on_the_order(order: tuple[int, ...], asked: int) -> None:
+@pytest.mark.parametrize("requested", [0, 2, 4])
+def test_the_answer_does_not_depend_on_the_order(order: tuple[int, ...], requested: int) -> None:
     devices = Devices()
-    devices.come(*order[:asked])
+    devices.come(*order[:requested])
     devices.accepted.of(ANY)
-    devices.come(*order[asked:])
+    devices.come(*order[requested:])
     assert devices.accepted.of(ANY) == Accepted(frozenset(ALL), frozenset({A100}), each=2)
 
 

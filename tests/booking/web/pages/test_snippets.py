@@ -38,9 +38,9 @@ def test_a_booking_of_gpus_by_claim_is_used_by_a_claim(site: Site, model: str, k
     text = snippet(record, names.CLAIM_RESOURCE, gpus=2)
     template, pod = yaml.safe_load_all(text.split("END'", 1)[1].rsplit("END", 1)[0])
     (request,) = template["spec"]["spec"]["devices"]["requests"]
-    asked = request["exactly"]
-    assert (asked["deviceClassName"], asked["count"]) == (f"{kind}.nvidia.com", 2)
-    assert asked["selectors"] == [{"cel": {"expression": expression_of(model, names.DRA_DRIVER)}}]
+    requested = request["exactly"]
+    assert (requested["deviceClassName"], requested["count"]) == (f"{kind}.nvidia.com", 2)
+    assert requested["selectors"] == [{"cel": {"expression": expression_of(model, names.DRA_DRIVER)}}]
     (claim,) = pod["spec"]["resourceClaims"]
     assert claim["resourceClaimTemplateName"] == template["metadata"]["name"]
     (container,) = pod["spec"]["containers"]

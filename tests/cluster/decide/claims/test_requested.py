@@ -21,12 +21,12 @@ Json = dict[str, Any]
 
 def judge(terms: Terms) -> Accepted:
     """Two nodes have two devices each; of the model that the last expression names."""
-    asked = terms.expressions[-1]
+    requested = terms.expressions[-1]
     if len(terms.expressions) > 2:
-        return Accepted(frozenset({"GPU-0"}), frozenset({"A100"}), unknown=asked)
-    if asked == "none":
+        return Accepted(frozenset({"GPU-0"}), frozenset({"A100"}), unknown=requested)
+    if requested == "none":
         return Accepted()
-    model = asked if asked in {"H100", "T4"} else "A100"
+    model = requested if requested in {"H100", "T4"} else "A100"
     return Accepted(frozenset({f"GPU-{model}"}), frozenset({model}), each=None if model == "T4" else 2)
 
 
