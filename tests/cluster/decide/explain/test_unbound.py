@@ -457,7 +457,7 @@ def test_parts_of_gpus_are_planned_for_no_booking() -> None:
     assert _waits(pod, seen).because[0] == "There are free GPUs for it on n0."
 
 
-def test_a_pod_of_which_it_is_not_known_what_its_claims_would_take_is_told_so() -> None:
+def test_it_is_said_that_nobody_knows_what_the_claims_of_a_pod_would_take() -> None:
     pod = alices()
     claims = PodClaims(count=1, problem="its claim has a constraint on several devices", accepted=frozenset())
     found = waits(msgspec.structs.replace(pod.obj, claims=claims), snapshot(), None, lambda _other: True)
