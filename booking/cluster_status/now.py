@@ -246,7 +246,7 @@ def _state(
         return "partitioned", "It is partitioned into MIG devices."
     if any(uid in snapshot.cover for uid in uids):
         return "booked", None
-    if uids:
+    if uids and not _is_of_claims(device, view):
         is_outgoing = not snapshot.outgoing.isdisjoint(uids) or device.uuid in on_hold
         who = "Its pod" if len(uids) == 1 else "Pods on it"
         return "opportunistic", f"{who} must leave for a booked one." if is_outgoing else None
@@ -255,8 +255,15 @@ def _state(
     return _unheld(device, view)
 
 
+def _is_of_claims(device: Device, view: NodeView) -> bool:
+    """Whether those that have the device are claims without a pod."""
+    return all(each.users is not None for each in view.holdings if device.uuid in each.devices)
+
+
 def _unheld(device: Device, view: NodeView) -> tuple[DeviceState, str | None]:
     """The state of a healthy device that no pod has, and that is kept for none."""
+    if view.holders(device.uuid):
+        return "held", "A claim has it, and no pod that runs."
     if device.uuid in view.reserved:
         return "held", "It is open for shares, and nobody has one."
     return "free", "Claims give it: it cannot be booked." if is_unbookable_claim(device) else None

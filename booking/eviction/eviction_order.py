@@ -40,6 +40,8 @@ class NextVictim:
     """Number of pods whose work is lost with it, itself included."""
     sharers: int = 0
     """Number of other pods that must leave as well, so that its devices are free: they share them."""
+    has_claim: bool = False
+    """Whether it has them by a claim, and so have the others."""
     is_first: bool = True
     """False for a pod that leaves with the one before it in the order."""
 
@@ -117,6 +119,7 @@ def _of_model(
                 not_replaced=fate.why,
                 gang=len(costs.fates.gang(fate.gang)) if fate.gang else 1,
                 sharers=len(unit.holders) - 1,
+                has_claim=len(unit.holders) > 1 and not holder.thousandths,
                 is_first=is_first,
             )
             is_first = False
@@ -136,7 +139,8 @@ def why(one: NextVictim, *, position: int) -> str:
     before = f" It was evicted {counted(one.evictions, 'time')} before." if one.evictions else ""
     whose = "its eviction"
     if one.sharers:
-        whose = f"the eviction of it and {counted(one.sharers, 'other pod')} with a share of the same GPU"
+        what = "with the same claim" if one.has_claim else "with a share of the same GPU"
+        whose = f"the eviction of it and {counted(one.sharers, 'other pod')} {what}"
     return (
         f"No booking covers it, and {whose} would lose {in_words(one.lost)} of GPU time: "
         f"{rank}.{_of_controller(one)}{before}"

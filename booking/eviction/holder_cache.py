@@ -17,7 +17,7 @@ from booking.eviction.share_floors import NEVER_LATER, ShareBounds, ShareFloor, 
 from booking.eviction.sharers import SharedDevices, thousandths
 from booking.eviction.snapshot import EvictionSnapshot, VictimPolicy
 from booking.eviction_settings import EvictionSettings
-from cluster.decide.eviction.costs import work_of
+from cluster.decide.eviction.costs import Work, work_of
 from cluster.decide.eviction.fates import Fates, Member, member_of
 from cluster.decide.ledger import Holding, NodeView
 from cluster.decide.ledger.holdings import PodHoldings
@@ -257,10 +257,26 @@ def _model_holders(
         )
 
     # Pods that are missing are known only to the node's agent.
+    holders = [holder(one, tuple(theirs)) for uid, (one, theirs) in held.items() if uid in pods]
     return _filled(
         free,
-        tuple(holder(one, tuple(theirs)) for uid, (one, theirs) in held.items() if uid in pods),
+        (
+            *holders,
+            *(_released(one, tuple(theirs)) for one, theirs in held.values() if _is_given_back(one, instant)),
+        ),
         SharedDevices(shared, {uid: holder(one, ()) for uid, one in sharers.items() if uid in pods}),
+    )
+
+
+def _is_given_back(holding: PodHoldings, instant: EvictionSnapshot) -> bool:
+    """Whether it is of a claim that no pod has any more: Kubernetes takes its devices in a moment."""
+    return holding.users is not None and all(uid not in instant.pods for uid in holding.users)
+
+
+def _released(holding: PodHoldings, devices: tuple[str, ...]) -> Holder:
+    """A claim that is about to give back these devices."""
+    return Holder(
+        uid=holding.uid, devices=devices, gpus=len(devices), work=Work(), leaves=True, evictable=False
     )
 
 

@@ -63,12 +63,12 @@ def pools_of(instant: Instant, holder_cache: HolderCache, shares: FairShares) ->
             for holder in model_holders.holders:
                 if holder.evictable or holder.leaves:
                     here += [uuid for uuid in holder.devices if uuid not in booked]
-                tenant = tenant_of(instant.pods[holder.uid], shares)
-                if holder.evictable and holder.uid not in leaving:
+                stays = holder.evictable and holder.uid not in leaving
+                if stays or holder.uid in instant.cover:
+                    tenant = tenant_of(instant.pods[holder.uid], shares)
+                    _add(pool.held if stays else pool.booked, tenant, len(holder.devices))
+                if stays:
                     pool.holders[holder.uid] = holder
-                    _add(pool.held, tenant, len(holder.devices))
-                elif holder.uid in instant.cover:
-                    _add(pool.booked, tenant, len(holder.devices))
             model_of |= dict.fromkeys(here, model)
             pool.capacity += len(here)
             pool.largest_node = max(pool.largest_node, len(here))

@@ -8,7 +8,7 @@ from booking.wording import counted
 from cluster import names
 from cluster.kube.errors import Conflict, NotFound
 from cluster.kube.interface import Kube, Selection
-from cluster.kube.resources import LEASES, NODES, PODS, SECRETS, Resource, T
+from cluster.kube.resources import LEASES, NODES, PODS, SECRETS, TAINT_RULES, Resource, T
 from cluster.objects.pods import Pod, asks_for_gpus, is_terminal
 
 
@@ -62,9 +62,21 @@ class Cleanup:
         gone = [name for name in ours if without(self._kube, LEASES, name, self._namespace)]
         if gone:
             self._report(f"Deleted {counted(len(gone), 'Lease')}.")
+        if rules := self._rules():
+            self._report(
+                f"GPUs that were kept for claims are free again: {counted(rules, 'DeviceTaintRule')}."
+            )
         without(self._kube, SECRETS, names.WEBHOOK_KEYS, self._namespace)
         without(self._kube, CAPACITIES, names.REQUEUE_TRIGGER, self._namespace)
         return None
+
+    def _rules(self) -> int:
+        """Delete the rules of holds, for whose devices no pod is left; older API servers have none."""
+        try:
+            rules, _ = everything(self._kube, TAINT_RULES, Selection(label_selector=names.HOLD_OF))
+        except NotFound:
+            return 0
+        return sum(without(self._kube, TAINT_RULES, one.metadata.name) for one in rules)
 
     def report_remaining(self, scheduler: str) -> None:
         """Report what stays, and what no component will do any more.

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from booking.uninstall.api import everything, some, without
 from booking.uninstall.kinds import DAEMON_SETS, DEPLOYMENTS, POLICY_BINDINGS
-from cluster import names
+from cluster import claim_names, names
 from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import LEASES, MUTATING_WEBHOOKS, PODS, Resource
 from cluster.objects.nodes import Lease
@@ -56,6 +56,7 @@ class Stopping:
         last = without(self._kube, MUTATING_WEBHOOKS, names.LAST_WEBHOOK)
         webhook = without(self._kube, MUTATING_WEBHOOKS, names.WEBHOOK)
         policy = without(self._kube, POLICY_BINDINGS, names.GPU_PODS_POLICY)
+        without(self._kube, POLICY_BINDINGS, claim_names.CLAIM_PODS_POLICY)
         if webhook or policy or last:
             self._report("GPU Booking does not see new pods from now on.")
         return None

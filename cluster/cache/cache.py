@@ -18,6 +18,7 @@ from cluster.cache.node_snapshots import NodeSnapshot, NodeSnapshots
 from cluster.cache.placement_needs import PlacementNeeds
 from cluster.cache.pods import Pods
 from cluster.cache.scheduling_objects import SchedulingObjects
+from cluster.cache.slim_claims import slim
 from cluster.cache.store import Guard, Store
 from cluster.decide.adoption import Pair
 from cluster.decide.booking_plan.supply import GONE_AFTER, SupplySnapshot
@@ -57,6 +58,12 @@ VERSIONED: Final = (PODS, NODES, LEASES, BOOKINGS, NAMESPACES)
 """Kinds of which a decision records up to which version it has seen them."""
 UNANNOUNCED: Final = frozenset({JOBS.plural})
 """Kinds for whose changes alone no decision waits: watchers are not notified."""
+_KEPT: Final[Mapping[str, Callable[[Any], Any]]] = {RESOURCE_CLAIMS.plural: slim}
+"""Kinds of which less is kept than is read: what is kept of an object."""
+
+
+def _whole(obj: T) -> T:
+    return obj
 
 
 class ClusterCache:
@@ -159,6 +166,7 @@ class ClusterCache:
                 made = Store(
                     self._guard,
                     resource,
+                    keep=_KEPT.get(kind, _whole),
                     notifies=kind not in UNANNOUNCED,
                     reads_ahead=kind == BOOKINGS.plural,
                 )

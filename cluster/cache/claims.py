@@ -12,19 +12,19 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from cluster import names
+from cluster.cache.accepted_devices import AcceptedDevices
 from cluster.cache.store import Store
-from cluster.decide.claims.requested import Accepted, Rules, Terms, requested_by
+from cluster.decide.claims.requested import Rules, requested_by
+from cluster.decide.claims.terms import Judged
 from cluster.decide.ledger import Ledger
+from cluster.decide.ledger.resource_versions import is_older
 from cluster.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from cluster.objects.claims import ClaimTemplate, DeviceClass, PodClaims, ResourceClaim, ResourceSlice
 from cluster.objects.inventory import Device
-from cluster.objects.pods import ClaimReference, Pod
+from cluster.objects.pods import ClaimReference, Pod, is_terminal
 
 CLAIM_KINDS: Final[tuple[Resource[Any], ...]] = (RESOURCE_CLAIMS, DEVICE_CLASSES, RESOURCE_SLICES)
 """What is followed besides where claims can be booked."""
-
-Judged = Callable[[str, str, Mapping[str, Any]], bool | None]
-"""(expression, driver, device) -> whether the device satisfies it; None if that cannot be said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class Claims:
     ) -> None:
         """Args: reread: called with a pod, as the API has it, whose claims have changed."""
         self._options, self._ledger, self._reread = options, ledger, reread
-        self._claims, self._classes, self._slices = claims.live, classes.live, slices.live
+        self._claims, self._classes = claims.live, classes.live
         self._users = _Users()
         self._devices: dict[str, Mapping[str, Device]] = {}
         """Node -> name in its ResourceSlices -> device."""
-        self._accepted: dict[Terms, Accepted] = {}
-        self._rules = Rules(options.driver, self._accepting if options.judged else None)
+        self._accepted = AcceptedDevices(options.driver, options.judged) if options.judged else None
+        self._rules = Rules(options.driver, self._accepted.of if self._accepted else None)
         claims.observe(self._change_claim)
         classes.observe(lambda _key, _before, _now: self._read_all())
         slices.observe(self._change_slice)
@@ -81,7 +81,12 @@ class Claims:
         uid = pod.metadata.uid
         if not pod.spec.resource_claims:
             return pod
+        known = self._users.pods.get(uid)
+        if known and is_older(pod.metadata, known.metadata):
+            return pod  # our own read was ahead of the watch
         self._forget(uid)
+        if is_terminal(pod):
+            return pod
         self._users.pods[uid] = pod
         for key in claims_of(pod):
             self._users.of_claim.setdefault(key, set()).add(uid)
@@ -112,7 +117,8 @@ class Claims:
         found = {device.claimed_as: device for device in devices if device.claimed_as}
         if found != self._devices.get(node, {}):
             self._devices[node] = found
-            self._read_waiting()
+            if self._accepted and self._accepted.change_devices(node, found):
+                self._read_waiting()
 
     # --- inside --------------------------------------------------------------------------------------
     def _claim(self, pod: Pod, reference: ClaimReference) -> ResourceClaim | None:
@@ -123,44 +129,22 @@ class Claims:
             return found if pod.metadata.uid in owners else None
         return found
 
-    def _accepting(self, terms: Terms) -> Accepted:
-        """The devices that satisfy the expressions."""
-        if terms not in self._accepted:
-            self._accepted[terms] = self._judge(terms)
-        return self._accepted[terms]
-
-    def _judge(self, terms: Terms) -> Accepted:
-        judged, driver = self._options.judged, self._options.driver
-        uuids: set[str] = set()
-        models: set[str] = set()
-        unknown: str | None = None
-        for one in self._slices.values():
-            known = self._devices.get(one.spec.node_name, {})
-            for entry in one.spec.devices if one.spec.driver == driver and judged else ():
-                device = known.get(entry.get("name", ""))
-                verdicts = {term: judged(term, driver, entry) for term in terms} if device and judged else {}
-                if None in verdicts.values():
-                    unknown = next(term for term, verdict in verdicts.items() if verdict is None)
-                elif device and all(verdicts.values()):
-                    uuids.add(device.uuid)
-                    models.add(device.model)
-        return Accepted(frozenset(uuids), frozenset(models), unknown)
-
     def _change_claim(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
         if before and (now is None or now.metadata.uid != before.metadata.uid):
             self._ledger.forget_claim(before.metadata.uid)
         if now:
-            self._ledger.apply_claim(now, self._options.driver)
+            self._ledger.apply_claim(self._claims[key], self._options.driver)
         for uid in sorted(self._users.of_claim.get(key, ())):
             self._reread(self._users.pods[uid])
 
-    def _change_slice(self, _key: str, before: ResourceSlice | None, now: ResourceSlice | None) -> None:
-        if before is None or now is None or before.spec.devices != now.spec.devices:
+    def _change_slice(self, key: str, before: ResourceSlice | None, now: ResourceSlice | None) -> None:
+        if before and now and before.spec == now.spec:
+            return
+        if self._accepted and self._accepted.change_slice(key, before, now):
             self._read_waiting()
 
     def _read_waiting(self) -> None:
         """Devices have changed: pods that wait may accept others."""
-        self._accepted.clear()
         for pod in [pod for pod in self._users.pods.values() if not pod.spec.node_name]:
             self._reread(pod)
 

@@ -95,7 +95,11 @@ def _reason(asks: Candidate, booking: Booking, user_coverage: UserCoverage) -> C
     users = [user_coverage.pods[uid] for uid, by in user_coverage.covered.items() if by.name == booking.name]
     theirs = [one for pod in users if (one := candidate(pod, held=None, models={}))]
     in_parts = booking.spec.memory is None and any(one.wants.shares for one in (asks, *theirs))
-    left = None if in_parts else booking.spec.count - sum(one.gpus for one in theirs)
+    left = (
+        None
+        if in_parts
+        else booking.spec.count - sum(one.wants_of(booking.spec.model).gpus for one in theirs)
+    )
     ordered = tuple(sorted(users, key=lambda pod: pod.key))
     return Coverage(kind="used-up", booking=booking, asks=asks, users=ordered, left=left)
 
@@ -107,7 +111,7 @@ def _rejections(asks: Candidate, booking: Booking, example: Example) -> Iterator
         yield "resource"
     if not is_of_model(asks, booking):
         yield "model"
-    spec, wants = booking.spec, asks.wants
+    spec, wants = booking.spec, asks.wants_of(booking.spec.model)
     if spec.memory is not None and not is_within(wants, spec, example):
         yield "share"
     if (wants.width if spec.memory is None else wants.gpus) > spec.count:

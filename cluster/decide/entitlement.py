@@ -16,6 +16,7 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.request import gpu_request_of
 from cluster.objects.assignment import Assignment, devices_of
 from cluster.objects.bookings import Booking
+from cluster.objects.claims import PodClaims
 from cluster.objects.inventory import spellings_of
 from cluster.objects.pods import Pod, first_created, is_live
 from cluster.objects.quantity import QuantityError
@@ -44,11 +45,18 @@ class Candidate:
     """Models of the devices that it holds; empty before it is bound."""
     resource: str = names.GPU_RESOURCE
     """The resource that it requests; for shares that of whole GPUs."""
+    claims: PodClaims | None = None
+    """What it asks for by claims, if these have alternatives."""
 
     @property
     def gpus(self) -> int:
         """Number of devices; of a pod with shares the number of its slots."""
         return self.wants.gpus
+
+    def wants_of(self, model: str) -> Wanted:
+        """How much it needs of this model."""
+        way = self.claims.way_of(model) if self.claims else None
+        return Wanted(way.count) if way else self.wants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +119,7 @@ def candidate(
         accepts=_accepted(pod, request.models),
         refuses=request.selector.not_models,
         has=frozenset(models.get(uuid, "") for uuid in devices_of(held or {})),
+        claims=pod.claims if pod.claims and pod.claims.ways else None,
     )
 
 
@@ -152,7 +161,7 @@ def entitlement(
         for pod in sorted(pods.get(booking.spec.user, ()), key=lambda p: _place(p, booking)):
             if (pod.uid, booking.name) in barred:
                 continue
-            if pod.uid not in covered and _suits(pod, booking) and use.add(pod.wants):
+            if pod.uid not in covered and _suits(pod, booking) and use.add(pod.wants_of(booking.spec.model)):
                 covered[pod.uid] = booking
     return covered
 

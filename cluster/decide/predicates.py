@@ -54,7 +54,7 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
         return elsewhere(request.hold)
     closed = _closed(request, view, agent)
     if closed or request.allocated_on:
-        return closed
+        return closed or (ON_HOLD if _are_kept_for_another(request, view) else None)
     if share := shares_on(request, view):
         return share_rejection(request, view, share)
     for resource, needed in request.demand.items():
@@ -76,6 +76,12 @@ def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | 
     if view.is_numbered and (chosen := _not_ours_to_choose(request, view)):
         return chosen
     return None if agent == "alive" else AGENT[agent]
+
+
+def _are_kept_for_another(request: GpuRequest, view: NodeView) -> bool:
+    """Whether devices of its claim are kept for another pod: those with whom it shares the claim leave."""
+    theirs = (device.uuid for device in view.devices if device.claimed_as in request.allocated)
+    return bool(view.on_hold) and any(view.on_hold.get(uuid, request.uid) != request.uid for uuid in theirs)
 
 
 def _not_ours_to_choose(request: GpuRequest, view: NodeView) -> Reason | None:

@@ -19,6 +19,7 @@ from cluster.objects.share_request import ShareRequest, share_request_of
 RequestKey = tuple[object, ...]
 ANY_DEVICE: Final = DeviceSelector()
 """No requirement."""
+NONE_ALLOCATED: Final = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class GpuRequest:
     """The shares that it asks for; None if it asks for whole devices only."""
     allocated_on: str | None = None
     """The node on which its claims have all of its devices already: it needs no others."""
+    allocated: frozenset[str] = NONE_ALLOCATED
+    """What these devices are called in its ResourceSlices."""
     sees_by_annotation: bool = False
     """Whether its containers with shares learn from annotations which GPUs these are of."""
     reserves: bool = False
@@ -92,9 +95,10 @@ class GpuRequest:
     def key(self) -> RequestKey:
         """Equal for two pods without a hold or a nomination: every node has the same answer for both."""
         shares = self.share.kind if self.share else None
-        flags = self.tolerates_cordon, self.sees_by_annotation, self.reserves, self.allocated_on
+        flags = self.tolerates_cordon, self.sees_by_annotation, self.reserves
         where = (self.only, self.never) if self.is_confined else None
-        return (*self.demand.items(), self.selector, self.priority, flags, shares, where)
+        claims = (self.allocated_on, self.allocated) if self.allocated_on else None
+        return (*self.demand.items(), self.selector, self.priority, flags, shares, where, claims)
 
     def competes_with(self, other: "GpuRequest") -> bool:
         """Whether one device could serve either of the two."""
@@ -111,6 +115,7 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
     Raises:
         QuantityError: a GPU amount that is not a whole number (the API server refuses those).
     """
+    pod = with_model(pod, booking.spec.model) if booking else pod
     needs, reservation, selector = container_needs(pod), reservation_of(pod), device_selector_of(pod)
     is_sharing = any(need.resource == names.SHARED_RESOURCE for need in needs)
     share = share_request_of(pod) if is_sharing else None
@@ -128,4 +133,12 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
         sees_by_annotation=share is not None and reads_its_gpus(pod, (need.name for need in share.needs)),
         reserves=reservation is not None,
         allocated_on=pod.claims.node if pod.claims else None,
+        allocated=frozenset(one.device for one in pod.claims.held) if pod.claims else NONE_ALLOCATED,
     )
+
+
+def with_model(pod: Pod, model: str) -> Pod:
+    """The pod as it asks for devices of this model, where its claim has alternatives; else itself."""
+    if pod.claims is None or not pod.claims.ways:
+        return pod
+    return msgspec.structs.replace(pod, claims=pod.claims.of_model(model))

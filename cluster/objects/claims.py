@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from cluster import names
 from cluster.objects.meta import Meta, Partial
 
 
@@ -136,6 +137,9 @@ class ResourceClaim(Partial, frozen=True):
     metadata: Meta = Meta()
     spec: ClaimSpec = ClaimSpec()
     status: ClaimStatus = ClaimStatus()
+    mark: str | None = msgspec.field(name=names.HELD_TAINT, default=None)
+    """What ``cluster.decide.claims.requested.tolerated`` says of it, where its tolerations are not kept. No
+    field of the API's."""
 
     @property
     def key(self) -> str:
@@ -225,6 +229,14 @@ class ClaimedDevice(Partial, frozen=True):
     """Its name in the ResourceSlices of the node."""
 
 
+class ClaimedWay(Partial, frozen=True):
+    """One of the alternatives of a claim: so many devices, all of them of these."""
+
+    count: int
+    accepted: frozenset[str] = frozenset()
+    models: frozenset[str] = frozenset()
+
+
 class PodClaims(Partial, frozen=True):
     """What a pod asks for by its ResourceClaims, and has by them: of our driver's devices only.
 
@@ -232,7 +244,7 @@ class PodClaims(Partial, frozen=True):
     """
 
     count: int
-    """Devices of all claims together."""
+    """Devices of all claims together; the fewest that will do, where nobody plans with it."""
     uids: tuple[str, ...] = ()
     """Uids of the claims that exist."""
     names: tuple[str, ...] = ()
@@ -247,8 +259,22 @@ class PodClaims(Partial, frozen=True):
     """Models of these."""
     held: tuple[ClaimedDevice, ...] = ()
     """What is allocated to the claims."""
+    ways: tuple[ClaimedWay, ...] = ()
+    """Its alternatives, in the order in which they are tried; empty for a claim without any. The fields
+    above are those of the first for which there are devices, but ``models``, which has all of them."""
 
     @property
     def node(self) -> str | None:
         """Where the pod has everything that it asks for by claims; None while something is missing."""
         return self.held[0].node if self.held and len(self.held) == self.count else None
+
+    def way_of(self, model: str) -> ClaimedWay | None:
+        """The first alternative with devices of a model; None if the claim has no alternatives, or none."""
+        return next((way for way in self.ways if model in way.models), None)
+
+    def of_model(self, model: str) -> "PodClaims":
+        """The same for a pod that is to get devices of this model: by its first alternative with any."""
+        way = self.way_of(model)
+        if way is None:
+            return self
+        return msgspec.structs.replace(self, count=way.count, accepted=way.accepted, models=way.models)

@@ -14,6 +14,7 @@ import msgspec
 
 from cluster import names
 from cluster.decide.claims.expressions import judged
+from cluster.decide.claims.terms import terms_of, verdict
 from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube
 from cluster.kube.reflector import Reflector
@@ -25,7 +26,7 @@ from cluster.kube.resources import (
     WHOLE_PODS,
     WholePod,
 )
-from cluster.objects.claims import ExactRequest, ResourceClaim, TaintRule
+from cluster.objects.claims import DeviceRequest, ExactRequest, ResourceClaim, TaintRule
 from cluster.objects.pods import Pod
 from demo.simulation.part import Part
 from demo.simulation.surroundings import Surroundings
@@ -196,31 +197,40 @@ class Allocator:
             return []
         found: list[Json] = []
         for request in claim.spec.devices.requests:
-            way = request.ways[0]
-            for place in self._suitable(way, node, taken)[: way.count]:
-                taken.add(place)
-                result = {"request": request.name, "driver": names.DRA_DRIVER}
-                found.append({**result, "pool": place[0], "device": place[1]})
-        wanted = sum(request.ways[0].count for request in claim.spec.devices.requests)
-        return found if len(found) == wanted else None
+            places = self._first_that_fits(request, node, taken)
+            if places is None:
+                return None
+            taken.update(places)
+            result = {"request": request.name, "driver": names.DRA_DRIVER}
+            found += [{**result, "pool": place[0], "device": place[1]} for place in places]
+        return found
 
-    def _suitable(self, way: ExactRequest, node: str, taken: set[Place]) -> list[Place]:
+    def _first_that_fits(self, request: DeviceRequest, node: str, taken: set[Place]) -> list[Place] | None:
+        """The devices of the first way in which a request can be met on the node; None if there is none."""
+        for way in request.ways:
+            everything = self._suitable(way, node)
+            places = [
+                (node, entry["name"])
+                for entry in everything
+                if (node, entry["name"]) not in self._allocated | taken
+                and not self._is_tainted(node, entry["name"], way)
+            ]
+            wanted = len(everything) if way.allocation_mode == "All" else way.count
+            if wanted and len(places) >= wanted:
+                return places[:wanted]
+        return None
+
+    def _suitable(self, way: ExactRequest, node: str) -> list[Json]:
+        """The devices of a node that a request accepts, whoever has them."""
         known = self._kube.get(DEVICE_CLASSES, way.device_class_name)
-        selectors = (*known.spec.selectors, *way.selectors)
-        terms = [one.cel.expression for one in selectors if one.cel]
+        terms = terms_of((*known.spec.selectors, *way.selectors), way.capacity)
         entries = (
             (one.spec.driver, entry)
             for one in self._kube.list(RESOURCE_SLICES).items
             if one.spec.node_name == node
             for entry in one.spec.devices
         )
-        return [
-            (node, entry["name"])
-            for driver, entry in entries
-            if (node, entry["name"]) not in self._allocated | taken
-            and not self._is_tainted(node, entry["name"], way)
-            and all(judged(term, driver, entry) for term in terms)
-        ]
+        return [entry for driver, entry in entries if verdict(terms, driver, entry, judged) is True]
 
     def _is_tainted(self, node: str, device: str, way: ExactRequest) -> bool:
         tolerated = {(one.key, one.value) for one in way.tolerations}

@@ -28,13 +28,16 @@ _WRITTEN: Final = (
     "The controller, not the API server, hides GPUs in namespaces labelled `no-visible-devices`: while none"
     " answers, pods without a GPU are refused there"
 )
-_UNBOOKED: Final = "GPUs can be given by [claims](dra.md), but claims cannot be booked"
-_NO_CLAIMS: Final = "No GPUs by [claims](dra.md)"
 _REJECTED: Final = (
     "A pod that a kubelet has rejected counts as one that waits until the API server knows it, mostly a"
     " moment later: one of the same size that comes meanwhile may get another free GPU than the one"
     " assigned to it, which is counted and shown as drift"
 )
+_NO_BOOKED_CLAIMS: Final = (
+    "GPUs that nodes give by claims cannot be booked (`dra.booking`): the chart refuses it, for want of"
+    " DeviceTaintRules"
+)
+_NO_CLAIMS: Final = "Nodes cannot give GPUs by claims (`dra.enabled`): the chart refuses it"
 _STORY: Final = "tests/long/versions/test_story.py"
 _MORE: Final = "tests/long/versions/more_stories.py"
 _STAND_INS: Final = (
@@ -52,23 +55,23 @@ VERSIONS: Final = (
     Version("1.37", "everything", "", ("tests/e2e/test_story.py",), "all tests on clusters, on 1.37.1"),
     Version(
         "1.36",
-        "everything",
-        f"{_WATCH}. {_UNBOOKED}",
+        "everything but booked claims",
+        f"{_WATCH}. {_NO_BOOKED_CLAIMS}",
         ("tests/long/versions/real_1_36.py", _MORE, "tests/long/versions/test_emulated_1_36.py", _STORY),
         "1.36.3 itself, all of it; and 1.37.1 that passes for it (`--emulated-version`), kubelets 1.37.1"
         " without the Pods API",
     ),
     Version(
         "1.35",
-        "everything",
-        f"{_WATCH}. {_WRITTEN}. {_UNBOOKED}",
+        "everything but booked claims",
+        f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}",
         (_STORY,),
         "1.37.1 that passes for it, kubelets 1.37.1 without the Pods API",
     ),
     Version(
         "1.34",
-        "everything",
-        f"{_WATCH}. {_WRITTEN}. {_UNBOOKED}",
+        "everything but booked claims",
+        f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}",
         (
             "tests/long/versions/test_real_1_34.py",
             "tests/long/versions/test_mixed_kubelets.py",
@@ -79,7 +82,7 @@ VERSIONS: Final = (
     ),
     Version(
         "1.33",
-        "everything",
+        "everything but claims",
         f"{_WATCH}. {_WRITTEN}. {_REJECTED}. {_NO_CLAIMS}",
         ("tests/long/versions/real_1_33.py", _MORE),
         "1.33.13 itself, all of it",
@@ -111,7 +114,7 @@ VERSIONS: Final = (
     ),
     Version(
         "1.30",
-        "everything",
+        "everything but claims",
         f"{_WATCH}. {_WRITTEN}. {_REJECTED}. {_NO_CLAIMS}",
         ("tests/long/versions/test_real_1_30.py", _STORY),
         "1.30.14 itself, all of it",

@@ -35,7 +35,8 @@ class ClaimGate:
             within: seconds for all that is read.
 
         Raises:
-            BindError: its claims have no devices there, or another claim has one of them.
+            BindError: its claims have no devices there, another claim has one of them, or it is not known
+                which ones they are.
         """
         if not self._state.follows_claims or not pod.spec.resource_claims:
             return pod
@@ -49,8 +50,10 @@ class ClaimGate:
         mine = {device.device for device in found.claims.held}
         with self._state.locked() as ledger:
             view = ledger.view(node)
-        doubtful = {device.uuid for device in view.devices if device.claimed_as in mine}
-        if twice := doubtful.intersection(view.conflicts):
+        theirs = {device.claimed_as: device.uuid for device in view.devices if device.claimed_as in mine}
+        if len(theirs) < len(mine):
+            raise NotNowError(f"{names.NOT_NOW} Node {node} has not said which devices its claims give.")
+        if twice := set(view.conflicts).intersection(theirs.values()):
             raise BindError(f"Another claim has {', '.join(sorted(twice))}, a device of this pod's claims.")
         return found
 

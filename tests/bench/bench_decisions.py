@@ -16,13 +16,14 @@ from tests.bench.child import child
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
 from tests.bench.measured_cluster import GPUS, a_state, bound_pod, filter_request, gpus
-from tests.bench.rows import Kind, Row
+from tests.bench.rows import Kind, Row, Target
 from tests.bench.table import percentile
 from tests.bench.timing import in_turns, seconds
 from tests.fakes.objects import a_node, a_pod
 
 NODES = 2_000
 PODS = 10_000
+CLAIMS: Final = 40_000
 _DECISION: Final = Kind("filter-decision", "filter's decision, per node", "us", "a loop with one look-up")
 _CHOICE: Final = {
     count: Kind(
@@ -34,6 +35,13 @@ _CHOICE: Final = {
     for count in (1, GPUS // 2)
 }
 _EVENT: Final = Kind("ledger-event", f"ledger, one event of a pod ({PODS} pods)", "us", "decoding the event")
+_CLAIMS: Final = Kind(
+    "claims-memory",
+    f"memory of {CLAIMS} claims, in the extender",
+    "MiB",
+    "the same claims as structs",
+    target=Target(value=25),
+)
 _SIZE: Final = Kind("ledger-memory", f"memory of the ledger, {PODS} pods", "MiB", "the same pods as structs")
 
 
@@ -42,7 +50,8 @@ def measure(_lab: Lab) -> Iterator[Row]:
     yield _filter()
     yield from _choose()
     yield _ledger()
-    yield _memory()
+    yield _memory(_SIZE, PODS, "ledger", "structs")
+    yield _memory(_CLAIMS, CLAIMS, "claims", "claim-structs")
 
 
 def _filter() -> Row:
@@ -92,12 +101,12 @@ def _ledger() -> Row:
     return _EVENT.row(1e6 * applying / PODS, 1e6 * reading / PODS)
 
 
-def _memory() -> Row:
-    sizes = {}
-    for what in ("ledger", "structs"):
-        with child("tests.bench.memory", what, str(PODS)) as answer:
-            sizes[what] = int(answer) / 2**20
-    return _SIZE.row(sizes["ledger"], sizes["structs"])
+def _memory(kind: Kind, number: int, *ways: str) -> Row:
+    sizes: list[float] = []
+    for what in ways:
+        with child("tests.bench.memory", what, str(number)) as answer:
+            sizes.append(int(answer) / 2**20)
+    return kind.row(*sizes)
 
 
-MEASURE: Final = Measure("decisions", (_DECISION, *_CHOICE.values(), _EVENT, _SIZE), measure)
+MEASURE: Final = Measure("decisions", (_DECISION, *_CHOICE.values(), _EVENT, _SIZE, _CLAIMS), measure)

@@ -1,5 +1,7 @@
 """What Helm makes for GPUs by claims: rights of the node agent, its policy, classes, and what is refused."""
 
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import yaml
 from booking.admission.endpoint import CLAIMS_PATH, PATH
 from cluster import claim_names, names
 from devcluster.errors import ClusterError
+from devcluster.product import chart
 from tests.charts.conftest import Render
 from tests.charts.test_rendered import of_kind
 
@@ -59,6 +62,17 @@ def test_claims_are_not_booked_where_that_cannot_be_kept(
 ) -> None:
     with pytest.raises(ClusterError, match=why):
         render(values)
+
+
+@pytest.mark.parametrize(("kubernetes", "is_refused"), [("v1.36.4", True), ("v1.37.0-rc.1", False)])
+def test_claims_are_booked_only_where_the_api_server_has_taint_rules(
+    program: Path, tmp_path: Path, kubernetes: str, *, is_refused: bool
+) -> None:
+    """Nodes can give GPUs by claims on the older one, all the same."""
+    served = ("resource.k8s.io/v1",)
+    assert claim_names.SLICES_POLICY in chart.render(program, tmp_path, ON, served, kubernetes=kubernetes)
+    with pytest.raises(ClusterError, match="DeviceTaintRules") if is_refused else nullcontext():
+        chart.render(program, tmp_path, BOOKED, served, kubernetes=kubernetes)
 
 
 def test_booked_claims_go_to_one_scheduler_that_asks_about_all_of_its_pods(render: Render) -> None:

@@ -66,6 +66,18 @@ def template(world: World, name: str, *expressions: str, count: int = 1) -> None
     world.kube.put(CLAIM_TEMPLATES, {"metadata": meta, "spec": {"spec": _spec(*expressions, count=count)}})
 
 
+def template_of(world: World, name: str, **request: Any) -> None:
+    """A template of a claim with this request: ``exactly`` or ``firstAvailable`` as the API has it."""
+    spec = {"devices": {"requests": [{"name": "gpu", **request}]}}
+    meta = {"name": name, "namespace": NAMESPACE}
+    world.kube.put(CLAIM_TEMPLATES, {"metadata": meta, "spec": {"spec": spec}})
+
+
+def exactly(*expressions: str, **more: Any) -> Json:
+    """A way to ask for GPUs: those that satisfy these expressions."""
+    return {"deviceClassName": names.DRA_DRIVER, "selectors": [_cel(one) for one in expressions], **more}
+
+
 def claim(world: World, name: str) -> None:
     """A claim that several pods may name, made by bob."""
     world.bob.kube.create(RESOURCE_CLAIMS, {"metadata": {"name": name}, "spec": _spec()}, namespace=NAMESPACE)

@@ -16,9 +16,11 @@ from tests.scenarios.claiming import (
     claim,
     claiming,
     devices_of_claims,
+    exactly,
     rules,
     stored,
     template,
+    template_of,
     world_of_claims,
 )
 from tests.scenarios.person import NAMESPACE
@@ -26,6 +28,7 @@ from tests.scenarios.seeing import is_back, runs, waits
 from tests.scenarios.world import World
 
 Claims = Callable[..., World]
+HUGE = LARGE.replace("60", "600")
 UNKNOWN = "device.attributes['gpu.nvidia.com'].nosuch == 'x'"
 """No device has the attribute: kube-scheduler fails, and so do we."""
 
@@ -78,6 +81,57 @@ def test_pods_that_share_a_claim_leave_together(claims: Claims) -> None:
     assert stored(world, "shared").status.allocation is None, "the claim is bob's, and stays"
 
 
+def test_for_two_booked_pods_of_one_claim_one_pod_leaves(claims: Claims) -> None:
+    world = claims()
+    bobs = full(world)
+    claim(world, "shared")
+    world.alice.book(model=BY_CLAIM, count=2)
+    with world.laws.expecting("L1"):  # the watcher knows no holder of several pods
+        for name in ("alice-1", "alice-2"):
+            world.alice.create(claiming(name, "shared", named=True))
+        world.until(lambda: runs(world, "alice-1", "alice-2"), "alice's pods run")
+        world.run(10)
+        world.alice.delete("alice-2")
+        world.until(lambda: world.pod("alice-2") is None, "one has the device alone")
+    assert [is_back(world, name, uid) for name, uid in bobs.items()].count(True) == 1
+
+
+ASKS: dict[str, tuple[dict[str, Any], int]] = {
+    "the second of its alternatives": (
+        {"firstAvailable": [exactly(HUGE, name="a"), exactly(name="b")]},
+        1,
+    ),
+    "all devices of a node": ({"exactly": exactly(allocationMode="All")}, 2),
+    "an amount that a whole device has": (
+        {"exactly": exactly(capacity={"requests": {"memory": "60Gi"}})},
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("asks", ASKS)
+def test_pods_leave_for_what_is_certain_to_do(claims: Claims, asks: str) -> None:
+    world = claims()
+    request, gpus = ASKS[asks]
+    template_of(world, "certain", **request)
+    bobs = full(world)
+    world.alice.book(model=BY_CLAIM, count=gpus)
+    world.alice.create(claiming("alice-1", "certain"))
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
+    world.run(30)
+    assert [is_back(world, name, uid) for name, uid in bobs.items()].count(True) == gpus
+
+
+def test_nobody_leaves_for_an_amount_that_no_device_has(claims: Claims) -> None:
+    world = claims()
+    template_of(world, "much", exactly=exactly(capacity={"requests": {"memory": "600Gi"}}))
+    full(world)
+    world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1", "much"))
+    world.run(60)
+    assert runs(world, "bob-1", "bob-2")
+
+
 def test_nobody_leaves_for_a_claim_that_cannot_be_judged(claims: Claims) -> None:
     world = claims()
     template(world, "odd", UNKNOWN)
@@ -91,7 +145,7 @@ def test_nobody_leaves_for_a_claim_that_cannot_be_judged(claims: Claims) -> None
 
 def test_nobody_leaves_whose_device_the_claim_does_not_accept(claims: Claims) -> None:
     world = claims()
-    template(world, "huge", LARGE.replace("60", "600"))
+    template(world, "huge", HUGE)
     full(world, "large-gpu")
     world.alice.book(model=BY_CLAIM)
     world.alice.create(claiming("alice-1", "huge"))
@@ -146,6 +200,21 @@ def test_a_device_is_kept_until_kubernetes_takes_it_from_the_claim(claims: Claim
     assert not runs(world, "alice-1")
     world.start("claims")
     world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
+
+
+def test_nobody_leaves_while_a_claim_that_no_pod_has_is_about_to_give_its_device_back(claims: Claims) -> None:
+    world = claims()
+    bobs = full(world)
+    claim(world, "alices")
+    world.kill("claims", back_after=None)
+    world.bob.delete("bob-1")
+    world.until(lambda: world.pod("bob-1") is None, "bob has ended one")
+    world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1", "alices", named=True))
+    world.run(20)
+    world.start("claims")
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
+    assert not is_back(world, "bob-2", bobs["bob-2"])
 
 
 def test_a_pod_whose_device_another_claim_has_is_not_bound(claims: Claims) -> None:

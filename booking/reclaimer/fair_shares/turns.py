@@ -27,7 +27,7 @@ from booking.reclaimer.fair_shares.lines import Lines
 from booking.reclaimer.fair_shares.record import RecordStore
 from booking.reclaimer.fair_shares.taking import TakingPlaces, running_in
 from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
-from booking.reclaimer.planning.plan import Plan, Round, first_in_time, waiting_for_bookings
+from booking.reclaimer.planning.plan import Plan, Round, waiting_for_bookings
 from booking.reclaimer.planning.search import Search
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.fairshare import Pass, Unit, grants, reclaim
@@ -93,7 +93,7 @@ class Turns:
         pools = pools_of(snapshot, holder_cache, settings)
         self.accounts.advance(pools, self.lines, snapshot, holder_cache=holder_cache, settings=settings)
         one_round = Round(snapshot, candidates, Search(candidates))
-        for pod in sorted(waiting_for_bookings(snapshot), key=first_in_time):
+        for pod in waiting_for_bookings(snapshot):
             one_round.serve(pod)
         found = self._grant(snapshot, one_round)
         if settings.mode == "reclaim" and self.accounts.is_informed:

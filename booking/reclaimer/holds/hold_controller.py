@@ -104,7 +104,7 @@ class HoldController:
         self._victim_eviction = VictimEviction(context, terms)
         self._bars = BarredNodes(context.kube, context.clock)
         self._recent_requests = RecentRequests(context.clock)
-        self._taint_rules = TaintRules(context, terms.dra_driver)
+        self._taint_rules = TaintRules(context.kube, context.clock, context.failures, terms.dra_driver)
         self._timers: dict[str, _Timer] = {}
         self._written: dict[str, _Written] = {}
         self._begun: list[_Written] = []
@@ -264,6 +264,7 @@ class HoldController:
     def start_timers_again(self) -> None:
         """Reset all timers: another process has led, or the API server was away, so they mean nothing."""
         self._timers.clear()
+        self._taint_rules.start_again()
 
     def _guarded(self, pod: Pod, step: Callable[[], None]) -> None:
         try:

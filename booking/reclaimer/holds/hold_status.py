@@ -9,7 +9,7 @@ from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.ledger import NodeView
 from cluster.decide.predicates import AGENT, rejection
 from cluster.decide.protection import is_stuck
-from cluster.decide.request import gpu_request_of
+from cluster.decide.request import gpu_request_of, with_model
 from cluster.decide.scheduler_filters import Checker, checker_for
 from cluster.objects.bookings import Booking
 from cluster.objects.device_selector import device_selector_of
@@ -18,6 +18,7 @@ from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, is_live, is_terminating
 
 NOT_COVERED: Final = "the pod is not covered by a running booking any more"
+HAS_OTHERS: Final = "its claims have got other devices"
 NO_TURN: Final = "pods get no turns by fair shares any more, or its node is gone"
 
 
@@ -59,9 +60,11 @@ def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
 
 def _device_problem(pod: Pod, hold: Hold, need: Need, snapshot: Snapshot) -> str | None:
     """Why the pod is not to have these devices, whoever has them now."""
+    if _has_others(pod, hold, snapshot):
+        return HAS_OTHERS
     view = snapshot.node_snapshots[hold.node][0]
     healthy = view.healthy_by_model.get(need.resource, {}).get(need.model, ())
-    takes = replace(device_selector_of(pod), models=frozenset({need.model})).takes
+    takes = replace(device_selector_of(with_model(pod, need.model)), models=frozenset({need.model})).takes
     if not {device.uuid for device in healthy if takes(device)}.issuperset(hold.devices):
         return "a device of it is not healthy any more, or not one that the pod is to have"
     # Bookings are above turns: the other hold is about to be dropped.
@@ -79,6 +82,20 @@ def _node_problem(hold: Hold, snapshot: Snapshot) -> str | None:
     if agent != "alive":
         return AGENT[agent]
     return view.fault
+
+
+def _has_others(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
+    """Whether the pod has devices that nobody has to leave for, while some victim of its hold is still there.
+
+    kube-scheduler gives a claim whatever fits and is free first. Without a victim the hold hurts nobody, and
+    goes with the bind.
+    """
+    if pod.claims is None or pod.claims.node is None:
+        return False
+    theirs = {one.device for one in pod.claims.held if one.node == hold.node}
+    view = snapshot.node_snapshots[hold.node][0]
+    kept = {device.claimed_as for device in view.devices if device.uuid in hold.devices}
+    return not kept <= theirs and any((v := snapshot.pods.get(uid)) and is_live(v) for uid in hold.victims)
 
 
 def _room_problem(pod: Pod, hold: Hold, snapshot: Snapshot) -> str | None:

@@ -69,7 +69,7 @@ def plan(
     Devices that are kept for pods whose turn it is count as free where a booked pod cannot be served without
     them: its hold takes them over.
     """
-    waiting = sorted(waiting_for_bookings(snapshot), key=first_in_time)
+    waiting = waiting_for_bookings(snapshot)
     if not waiting:
         return []
     cache = holder_cache or HolderCache()
@@ -166,7 +166,7 @@ def _round_without(
     without = snapshot.without_holds(frozenset({pod.metadata.uid}))
     candidates = NodeCandidates(without, inputs, holder_cache)
     one_round = Round(without, candidates, Search(candidates))
-    for other in sorted(waiting_for_bookings(without), key=first_in_time):
+    for other in waiting_for_bookings(without):
         one_round.serve(other)
     return one_round
 
@@ -182,8 +182,34 @@ def first_in_time(pod: Pod) -> tuple[datetime, str]:
     return first_created(pod), pod.metadata.uid
 
 
-def waiting_for_bookings(snapshot: Snapshot) -> Iterator[Pod]:
-    """Booked pods that are not bound, have no hold, and wait for nothing else."""
+def waiting_for_bookings(snapshot: Snapshot) -> list[Pod]:
+    """Booked pods that are not bound, have no hold, and wait for nothing else, in the order of service.
+
+    Of pods that wait for one claim the first one: what the claim gets is for all of them.
+    """
+    served = _claims_with_a_hold(snapshot)
+    found: list[Pod] = []
+    for pod in sorted(_waiting_for_bookings(snapshot), key=first_in_time):
+        claims = pod.claims.uids if pod.claims else ()
+        if served.isdisjoint(claims):
+            served.update(claims)
+            found.append(pod)
+    return found
+
+
+def _claims_with_a_hold(snapshot: Snapshot) -> set[str]:
+    """Uids of the claims of pods for which devices are kept, also of those that this snapshot leaves out."""
+    pods = (snapshot.pods.get(uid) for uid in {*snapshot.holds, *snapshot.cover})
+    return {
+        claim
+        for pod in pods
+        if pod and pod.claims and not pod.spec.node_name
+        if pod.metadata.uid in snapshot.holds or pod.metadata.annotation(names.HOLD)
+        for claim in pod.claims.uids
+    }
+
+
+def _waiting_for_bookings(snapshot: Snapshot) -> Iterator[Pod]:
     for uid in snapshot.cover:
         pod = snapshot.pods[uid]
         if pod.spec.node_name or pod.spec.scheduling_gates or not is_live(pod):

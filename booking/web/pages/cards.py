@@ -9,10 +9,10 @@ from booking.records import Record, State
 from booking.web.pages.form_result import Answer, gpus
 from booking.web.pages.risks import Risk
 from booking.web.pages.site_clock import SiteClock, utc_seconds
+from booking.web.pages.snippets import snippet
 from cluster import names
 
 _WORDS: Final[dict[State, str]] = {"active": "running", "planned": "planned"}
-_IMAGE: Final = "IMAGE"
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def card_of(
         booked_by=record.created_by,
         version=record.version,
         share=_share(record),
-        snippet=_snippet(record, resource),
+        snippet=snippet(record, resource, gpus=_places(record)[0], driver=terms.dra_driver),
         risk=risk,
         acts=_acts(record, state, clock, terms),
     )
@@ -218,30 +218,3 @@ def _share(record: Record) -> str:
         f" pods share the booking, for example of {wording.listed(head)} and {last} GPUs. This one asks for"
         f" {most}."
     )
-
-
-def _snippet(record: Record, resource: str) -> str:
-    """The manifest of a pod that uses the booking, with as many GPUs as one pod can have."""
-    amounts = f"{resource}: {_places(record)[0]}"
-    if record.memory is not None:
-        amounts += f"\n        {names.GPU_MEMORY}: {record.memory}"
-    where = f" --namespace {record.namespace}" if record.namespace else ""
-    amounts = f"{resource}: {_places(record)[0]}"
-    if record.memory is not None:
-        amounts += f"\n        {names.GPU_MEMORY}: {record.memory}"
-    return f"""kubectl create{where} -f - <<'END'
-apiVersion: v1
-kind: Pod
-metadata:
-  generateName: with-gpu-
-  annotations:
-    {names.MODEL}: {record.model}
-spec:
-  restartPolicy: Never
-  containers:
-  - name: main
-    image: {_IMAGE}
-    resources:
-      limits:
-        {amounts}
-END"""

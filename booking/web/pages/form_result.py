@@ -12,6 +12,7 @@ from booking.records import Violation
 from booking.store_records import Block
 from booking.web.pages.booking_form import filled
 from booking.web.pages.site_clock import SiteClock
+from cluster import names
 
 Verdict = Literal["good", "bad", "plain"]
 _BUTTONS: Final = 4
@@ -120,8 +121,10 @@ class ProposedBooking(Protocol):
 
 
 def model_title(label: str) -> str:
-    """A model as people say it: ``A100 SXM4 80GB``."""
-    return label.removeprefix("NVIDIA-").replace("-", " ")
+    """A model as people say it: ``A100 SXM4 80GB``, ``A100 SXM4 80GB, by claim``."""
+    bare, by_claim, profile = label.partition(names.CLAIMED_MODEL)
+    title = f"{bare}{profile}".removeprefix("NVIDIA-").replace("-", " ")
+    return f"{title}, by claim" if by_claim else title
 
 
 def gpus(count: int, label: str, memory: int | None = None) -> str:

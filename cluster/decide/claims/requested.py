@@ -6,29 +6,16 @@ from dataclasses import dataclass
 import msgspec
 
 from cluster import names
+from cluster.decide.claims.problems import Request, Way, problem_of
+from cluster.decide.claims.terms import Accepted, Terms, terms_of
 from cluster.objects.claims import (
     ClaimedDevice,
+    ClaimedWay,
     DeviceClass,
-    DeviceRequest,
-    ExactRequest,
     PodClaims,
     ResourceClaim,
     Selector,
 )
-
-Terms = tuple[str, ...]
-"""CEL expressions, all of which a device must satisfy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The devices of the cluster that satisfy some expressions for certain."""
-
-    uuids: frozenset[str] = frozenset()
-    models: frozenset[str] = frozenset()
-    unknown: str | None = None
-    """An expression that cannot be judged here, of some device."""
-
 
 Judge = Callable[[Terms], Accepted]
 
@@ -61,30 +48,54 @@ def requested_by(
     known = {name: one for name, one in claims.items() if one is not None}
     wanted_by = {name: tuple(_requests(one, classes, rules.driver)) for name, one in known.items()}
     called = [name for name, one in known.items() if wanted_by[name] or held_by(one, rules.driver)]
-    ours = [(known[name], wanted_by[name]) for name in called]
-    if not ours:
-        return None
-    held = tuple(device for one, _ in ours for device in held_by(one, rules.driver))
-    open_requests = [way for one, wanted in ours if one.status.allocation is None for way in wanted]
-    count = len(held) + sum(way.count for way, _ in open_requests)
+    ours = [known[name] for name in called]
+    held = tuple(device for one in ours for device in held_by(one, rules.driver))
+    waiting = [one for name in called if known[name].status.allocation is None for one in wanted_by[name]]
+    count = len(held) + sum(one.least for one in waiting)
     if not count:
         return None
-    keys = {tolerated(one) for one, _ in ours}
+    keys = {tolerated(one) for one in ours}
     found = PodClaims(
         count=count,
-        uids=tuple(sorted(one.metadata.uid for one, _ in ours)),
+        uids=tuple(sorted(one.metadata.uid for one in ours)),
         names=tuple(called),
         key=next(iter(keys)) if len(keys) == 1 else "",
         held=held,
     )
-    if rules.judge is None or not open_requests:
+    if rules.judge is None or not waiting:
         return found
-    terms = {terms for _, terms in open_requests}
-    problem = _problem(ours, len(claims) - len(known), terms, has_key=are_new or bool(found.key))
-    accepted = Accepted() if problem else rules.judge(next(iter(terms)))
-    if not problem and not accepted.uuids and accepted.unknown:
-        problem = f"the expression {accepted.unknown} cannot be evaluated here"
-    return msgspec.structs.replace(found, problem=problem, accepted=accepted.uuids, models=accepted.models)
+    keys_known = frozenset({"new"}) if are_new else frozenset(keys)
+    problem = problem_of(ours, waiting, missing=len(claims) - len(known), keys=keys_known)
+    if held:
+        problem = "some of its claims have their devices, and others have none"
+    if problem:
+        return msgspec.structs.replace(found, problem=problem, accepted=frozenset())
+    return _judged(found, waiting, rules.judge)
+
+
+def _judged(found: PodClaims, waiting: list[Request], judge: Judge) -> PodClaims:
+    """The same with what would do. Of several requests all have the same single way."""
+    ways: list[ClaimedWay] = []
+    for number, way in enumerate(waiting[0].ways):
+        accepted, problem = judge(way.terms), None
+        count = sum(one.ways[number].count for one in waiting)
+        if accepted.unknown:
+            problem = f"the expression {accepted.unknown} cannot be evaluated here"
+        elif way.is_all and accepted.each is None:
+            problem = "its claim asks for all devices of a node, and not all nodes have as many that would do"
+        if problem:
+            return msgspec.structs.replace(found, problem=problem, accepted=frozenset())
+        if way.is_all:
+            count = accepted.each or 1
+        ways.append(ClaimedWay(count, accepted.uuids, accepted.models))
+    first = next((way for way in ways if way.accepted), ways[0])
+    return msgspec.structs.replace(
+        found,
+        count=first.count,
+        accepted=first.accepted,
+        models=frozenset[str]().union(*(way.models for way in ways)),
+        ways=tuple(ways) if len(ways) > 1 else (),
+    )
 
 
 def held_by(claim: ResourceClaim, driver: str) -> tuple[ClaimedDevice, ...]:
@@ -101,6 +112,8 @@ def held_by(claim: ResourceClaim, driver: str) -> tuple[ClaimedDevice, ...]:
 
 def tolerated(claim: ResourceClaim) -> str:
     """The value that only this claim tolerates on a held device, as admission wrote it; empty without one."""
+    if claim.mark is not None:
+        return claim.mark
     ways = [way for request in claim.spec.devices.requests for way in request.ways]
     values = {
         next((one.value for one in way.tolerations if one.key == names.HELD_TAINT), "")
@@ -115,37 +128,14 @@ def is_of_driver(selectors: Iterable[Selector], driver: str) -> bool:
     return any(one.cel and driver in one.cel.expression for one in selectors)
 
 
-def _requests(
-    claim: ResourceClaim, classes: Mapping[str, DeviceClass], driver: str
-) -> Iterator[tuple[ExactRequest, Terms]]:
-    """The requests for our devices, by the first way in which each can be met, with their expressions."""
+def _requests(claim: ResourceClaim, classes: Mapping[str, DeviceClass], driver: str) -> Iterator[Request]:
+    """The requests for our devices, each with its ways of them in their order."""
     for request in claim.spec.devices.requests:
+        ways: list[Way] = []
         for way in request.ways:
             known = classes.get(way.device_class_name)
             selectors = (*(known.spec.selectors if known else ()), *way.selectors)
             if not way.admin_access and is_of_driver(selectors, driver):
-                yield way, tuple(one.cel.expression for one in selectors if one.cel)
-                break
-
-
-def _problem(
-    ours: list[tuple[ResourceClaim, tuple[tuple[ExactRequest, Terms], ...]]],
-    missing: int,
-    terms: set[Terms],
-    *,
-    has_key: bool,
-) -> str | None:
-    """Why it is not known which devices would do."""
-    requests: list[DeviceRequest] = [one for claim, _ in ours for one in claim.spec.devices.requests]
-    ways = [way for _, wanted in ours for way, _ in wanted]
-    if missing:
-        return "a claim of it does not exist yet"
-    if len(terms) > 1:
-        return "its claims ask for devices in different ways"
-    if any(one.first_available for one in requests):
-        return "its claim has alternatives"
-    if any(way.allocation_mode != "ExactCount" or way.capacity for way in ways):
-        return "its claim asks for all devices of a node, or for a part of one"
-    if sum(way.count for way in ways) > 1 and any(claim.spec.devices.constraints for claim, _ in ours):
-        return "its claim has a constraint on several devices"
-    return None if has_key else "its claims were not made under GPU Booking's webhook"
+                ways.append(Way(way, terms_of(selectors, way.capacity)))
+        if ways:
+            yield Request(tuple(ways), others=len(request.ways) - len(ways))

@@ -34,6 +34,8 @@ def where(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None) -> I
             chosen = snapshot.given.get(pod.metadata.uid) or given_devices(pod)
             what = f"has chosen {listed(sorted(chosen))}" if chosen else "has chosen"
             yield f"Another device plugin gives out its GPUs: GPU Booking counts, and the kubelet {what}."
+        elif holding.claimed:
+            yield "kube-scheduler chose among the GPUs that its claim accepts."
         else:
             yield from _choice(pod, frozenset(holding.devices), booking)
     else:

@@ -82,7 +82,10 @@ def _of_booking(pod: Pod, found: Coverage, booking: Booking, asks: Candidate) ->
         "covered": f"covers it until {at(spec.end)}",
         "later": f"does not cover it yet: it begins at {at(spec.start)}",
         "namespace": f"does not cover it: it is for pods of the namespace {spec.namespace} alone",
-        "resource": f"does not cover it: it asks for {asks.resource}, and that model is {spec.resource}",
+        "resource": (
+            f"does not cover it: it asks for {way_of(asks.resource)},"
+            f" and that model is {_given(spec.resource)}"
+        ),
         "model": f"does not cover it: {_models(asks, spec.model)}",
         "share": f"does not cover it: it is for shares of {spec.memory} MiB, and the pod asks for {what}",
         "count": f"does not cover it: it asks for {what}",
@@ -91,6 +94,15 @@ def _of_booking(pod: Pod, found: Coverage, booking: Booking, asks: Candidate) ->
     }
     each = f" with {spec.memory} MiB each" if spec.memory else ""
     return f"The booking {booking.name} of {spec.count} x {spec.model}{each} {ends[found.kind]}."
+
+
+def way_of(resource: str) -> str:
+    """How people call the way in which a pod asks for devices: the resource, or ``GPUs by claims``."""
+    return "GPUs by claims" if resource == names.CLAIM_RESOURCE else resource
+
+
+def _given(resource: str) -> str:
+    return "given by claims" if resource == names.CLAIM_RESOURCE else resource
 
 
 def _wanted(asks: Candidate) -> str:
@@ -147,7 +159,10 @@ def _ways(found: Coverage, booking: Booking, asks: Candidate) -> Iterator[str]:
     ways = {
         "later": f"From {at(spec.start)} on the booking {booking.name} covers it.",
         "namespace": f"In the namespace {spec.namespace} the booking would cover it; or change the booking.",
-        "resource": f"Asking for {spec.resource} in place of {asks.resource} would let the booking cover it.",
+        "resource": (
+            f"Asking for {way_of(spec.resource)} in place of {way_of(asks.resource)} would let the booking"
+            " cover it."
+        ),
         "model": f"A booking of what it has or accepts would cover it. This one is for {spec.model}.",
         "share": f"A booking of {count}, or of whole GPUs, would cover it.",
         "count": f"A booking of at least {count} would cover it.",

@@ -10,6 +10,7 @@ from cluster.decide.explain.holders import MayName, holders
 from cluster.decide.explain.scheduler_message import of_its_own, whole
 from cluster.decide.explain.snapshot import ExplanationSnapshot, at, capital, counted, listed
 from cluster.decide.explain.waiting import LASTING, hold_message, why_waiting
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.predicates import BOOKED_BY_OTHERS, HELD_NOT_FREE, rejection
 from cluster.decide.protection import never_evicted_reason
 from cluster.decide.reasons import ALL, Reason
@@ -42,6 +43,10 @@ _IN_LINE: Final = (
     f"It is in line behind the scheduling gate {names.QUEUE}, and has not been offered to the scheduler."
 )
 _WHEN_ITS_TURN: Final = ("It is offered to the scheduler by itself, after those that were there before it.",)
+_WHEN_SEEN_FREE: Final = (
+    "It is bound when kube-scheduler finds free GPUs for its claims.",
+    "Others leave for it once it is known which ones would do.",
+)
 _WHEN_FREE: Final = ("It is bound by itself as soon as all of its GPUs are free.",)
 
 
@@ -87,6 +92,17 @@ def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_
         return Waits(("What it asks for cannot be read.",), is_settled=True)
     if request.hold:
         return Waits(tuple(_of_hold(pod, request, request.hold, snapshot)), _WHEN_FREE, is_settled=True)
+    if found := _of_claims(pod, request, snapshot):
+        return found
+    return _of_the_cluster(pod, request, snapshot, may_name) or _node_by_node(
+        pod, _Waiting(request, booking), snapshot, may_name
+    )
+
+
+def _of_the_cluster(
+    pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot, may_name: MayName
+) -> Waits | None:
+    """Why no node can serve it; None where one can."""
     if message := why_waiting(request, (view for view, _ in snapshot.node_snapshots.values())):
         known = (
             str(message),
@@ -97,7 +113,7 @@ def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_
         change = _CHANGES[message.code]
         lasts = message.code in LASTING
         return Waits(known, (capital(change),) if lasts else (), is_settled=lasts, is_hopeless=lasts)
-    return _node_by_node(pod, _Waiting(request, booking), snapshot, may_name)
+    return None
 
 
 def _of_hold(pod: Pod, request: GpuRequest, hold: Hold, snapshot: ExplanationSnapshot) -> Iterator[str]:
@@ -109,6 +125,8 @@ def _of_hold(pod: Pod, request: GpuRequest, hold: Hold, snapshot: ExplanationSna
     free = sum(map(node_snapshot[0].is_unheld, hold.devices))
     if hold.memory is None:
         yield f"Of {len(hold.devices)} kept for it {'1 is' if free == 1 else f'{free} are'} free already."
+    if any(each.users is not None and _is_over(each, hold, snapshot) for each in node_snapshot[0].holdings):
+        yield "Kubernetes is about to take what is missing from a claim that no pod uses any more."
     if remaining := sum(uid in snapshot.pods for uid in hold.victims):
         yield f"{counted(remaining, 'pod')} {'has' if remaining == 1 else 'have'} still to leave."
     why = rejection(request, *node_snapshot)
@@ -116,6 +134,30 @@ def _of_hold(pod: Pod, request: GpuRequest, hold: Hold, snapshot: ExplanationSna
         yield f"{hold.node}: {why}."
     if message := pod.metadata.annotation(names.BLOCKED):
         yield message
+
+
+def _closes(request: GpuRequest, node: str, snapshot: ExplanationSnapshot) -> bool:
+    """Whether the node takes no such pod now, though its claims have their devices there."""
+    known = snapshot.node_snapshots.get(node)
+    return known is None or rejection(request, *known) is not None
+
+
+def _is_over(holding: PodHoldings, hold: Hold, snapshot: ExplanationSnapshot) -> bool:
+    """Whether it is of a claim without pods that has some of the kept devices."""
+    users = holding.users or ()
+    return not holding.devices.keys().isdisjoint(hold.devices) and snapshot.pods.keys().isdisjoint(users)
+
+
+def _of_claims(pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot) -> Waits | None:
+    """Why a pod waits whose claims have their devices, or of which it is not known what they would take."""
+    node = request.allocated_on
+    if node and not _closes(request, node, snapshot):
+        there = f"Its claims have their GPUs on {node}; it is about to be bound there."
+        return Waits((there, *_of_scheduler(pod)), is_settled=True)
+    if doubt := request.selector.doubt:
+        because = f"It is not known which GPUs its claims would take: {doubt}. So no pod leaves for it."
+        return Waits((because, *_of_scheduler(pod)), _WHEN_SEEN_FREE, is_settled=True)
+    return None
 
 
 def _node_by_node(pod: Pod, waiting: _Waiting, snapshot: ExplanationSnapshot, may_name: MayName) -> Waits:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any, Final
 
 from cluster import names
 from cluster.decide.claims.requested import held_by
@@ -11,6 +12,9 @@ from cluster.decide.ledger.holdings import PodHoldings
 from cluster.objects.claims import ResourceClaim
 from cluster.objects.inventory import Device
 
+_NONE: Final[dict[str, Any]] = {}
+"""One for all claims: there may be tens of thousands."""
+
 
 def claim_holding(claim: ResourceClaim, driver: str) -> PodHoldings | None:
     """What an allocated claim holds, whether or not a pod has it; None for one that holds nothing of ours."""
@@ -18,7 +22,16 @@ def claim_holding(claim: ResourceClaim, driver: str) -> PodHoldings | None:
     if not held:
         return None
     users = tuple(sorted(one.uid for one in claim.status.reserved_for if one.resource == "pods"))
-    return PodHoldings(claim.metadata.uid, held[0].node, devices={}, claimed=held, users=users)
+    return PodHoldings(
+        claim.metadata.uid,
+        held[0].node,
+        devices=_NONE,
+        requested=_NONE,
+        unknown=_NONE,
+        slots=_NONE,
+        claimed=held,
+        users=users,
+    )
 
 
 def once_each(holdings: Iterable[PodHoldings]) -> tuple[PodHoldings, ...]:

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from booking.reclaimer.evictions.pod_evictor import PodEvictor
 from booking.reclaimer.evictor import EvictionCause, ProtectedError
+from booking.uninstall.kinds import POLICY_BINDINGS
 from booking.uninstall.marks import STORY
-from cluster import event_reasons, names
+from cluster import claim_names, event_reasons, names
 from cluster.fake import Attributes
 from cluster.kube.errors import Forbidden, Request
-from cluster.kube.resources import LEASES, NODES, POD_TEMPLATES, PODS
+from cluster.kube.resources import LEASES, NODES, POD_TEMPLATES, PODS, TAINT_RULES
 from cluster.objects.meta import Status
 from cluster.objects.pods import Pod, asks_for_gpus, is_terminating
 from tests.booking.reclaimer.evictions.comebacks import FakeRecorder, gpu_pod
@@ -46,6 +47,16 @@ def test_nothing_of_ours_is_left_except_the_bookings() -> None:
     assert world.left() == [f"Lease {names.MIRROR_LEASE}", "Lease somebodys"]
     (node,) = world.kube.list(NODES).items
     assert node.metadata.annotations == node.metadata.labels == {OTHERS: "yes"}
+
+
+def test_what_keeps_gpus_for_claims_is_removed_and_rules_of_others_stay() -> None:
+    world = World()
+    world.kube.put(TAINT_RULES, {"metadata": {"name": "ours", "labels": {names.HOLD_OF: "uid-a"}}})
+    world.kube.put(TAINT_RULES, {"metadata": {"name": "theirs"}})
+    world.kube.put(POLICY_BINDINGS, {"metadata": {"name": claim_names.CLAIM_PODS_POLICY}})
+    assert world.uninstall(), world.reports
+    assert [one.metadata.name for one in world.kube.list(TAINT_RULES).items] == ["theirs"]
+    assert not world.is_there(POLICY_BINDINGS, claim_names.CLAIM_PODS_POLICY)
 
 
 def test_the_mirrors_lease_is_removed_too_when_bookings_are_not_kept() -> None:

@@ -98,3 +98,15 @@ def test_where_claims_cannot_be_booked_nothing_of_them_is_read() -> None:
     cache = ClusterCache(FakeClock())
     cache.of(PODS).upsert(msgspec.convert(pod("a"), PODS.type))
     assert not cache.pods
+
+
+def test_an_older_state_of_a_pod_does_not_hide_what_its_claim_gets_later() -> None:
+    """We read pods ourselves, so the watch may be behind: claims then belong to the newer state."""
+    cache = cache_of(*PARTS[:2], (RESOURCE_CLAIMS, claim("a", is_allocated=False)))
+    newer, older = pod("a"), pod("a")
+    newer["metadata"]["resourceVersion"] = "9"
+    for raw in (newer, older):
+        cache.of(PODS).upsert(msgspec.convert(raw, PODS.type))
+    cache.of(RESOURCE_CLAIMS).upsert(msgspec.convert(claim("a", version="10"), RESOURCE_CLAIMS.type))
+    with cache.locked() as ledger:
+        assert ledger.view("n0").holders(DEVICE.uuid) == ("a",)

@@ -1,3 +1,4 @@
+import dataclasses
 from datetime import timedelta
 
 import msgspec
@@ -9,6 +10,7 @@ from cluster.decide.ledger import Ledger, NodeView
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.predicates import rejection
 from cluster.decide.request import gpu_request_of
+from cluster.objects.claims import ClaimedDevice, PodClaims
 from cluster.objects.inventory import Device, numbered_uuid
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -271,3 +273,14 @@ def test_where_the_kubelet_chooses_among_models_a_pod_cannot_ask_for_one() -> No
         found = rejection(gpu_request_of(a_pod().asks(1).with_annotation(key, A100).obj), view, "alive")
         assert found is not None
         assert found.code == "mixed-models"
+
+
+@pytest.mark.parametrize(("kept_for", "fits"), [("uid-q", True), ("uid-other", False)])
+def test_a_pod_does_not_join_a_claim_whose_device_is_kept_for_another(kept_for: str, *, fits: bool) -> None:
+    """Those that have the claim are leaving, and the device would stay with the claim."""
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", msgspec.structs.replace(a100(0), claimed_as="gpu-0")))
+    held = (ClaimedDevice(claim="c", node="n0", device="gpu-0"),)
+    pod = msgspec.structs.replace(a_pod("q").obj, claims=PodClaims(count=1, held=held))
+    view = dataclasses.replace(ledger.view("n0"), on_hold={"GPU-n0-0": kept_for})
+    assert (rejection(gpu_request_of(pod), view, "alive") is None) is fits

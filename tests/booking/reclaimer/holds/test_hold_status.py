@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
-from booking.reclaimer.holds.hold_status import HoldStatus, hold_status
+from booking.reclaimer.holds.hold_status import HAS_OTHERS, HoldStatus, hold_status
 from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.resources import NODES, PODS
+from cluster.objects.claims import ClaimedDevice, PodClaims
 from cluster.objects.hold import Hold
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A6000, EPOCH, a100
@@ -174,3 +176,19 @@ def test_a_held_device_that_the_pods_request_excludes_is_a_problem(cluster: Fake
     assert status_of(cluster).problem == (
         "a device of it is not healthy any more, or not one that the pod is to have"
     )
+
+
+@pytest.mark.parametrize(
+    ("got", "gone", "problem"),
+    [((0, 1), (), None), ((2, 3), (), HAS_OTHERS), ((2, 3), ("b0", "b1"), None)],
+    ids=["what is kept", "others", "others, and nobody would leave any more"],
+)
+def test_nobody_leaves_any_more_for_a_pod_whose_claims_have_got_other_devices(
+    cluster: FakeCluster, got: tuple[int, ...], gone: tuple[str, ...], problem: str | None
+) -> None:
+    cluster.add_node("n0", *(msgspec.structs.replace(a100(n), claimed_as=f"gpu-{n}") for n in range(4)))
+    for name in gone:
+        cluster.gone(name)
+    held = tuple(ClaimedDevice(claim="c", node="n0", device=f"gpu-{n}") for n in got)
+    pod = msgspec.structs.replace(cluster.pod("a"), claims=PodClaims(count=2, held=held))
+    assert hold_status(pod, HOLD, cluster.snapshot()).problem == problem

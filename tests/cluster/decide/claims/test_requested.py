@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide.claims.requested import Accepted, Rules, Terms, requested_by
+from cluster.decide.claims.requested import Rules, requested_by
+from cluster.decide.claims.terms import Accepted, Terms, verdict
 from cluster.objects.claims import DeviceClass, PodClaims, ResourceClaim
 
 CLASSES = {
@@ -19,9 +20,14 @@ Json = dict[str, Any]
 
 
 def judge(terms: Terms) -> Accepted:
-    return (
-        Accepted(frozenset({"GPU-0"}), frozenset({"A100"})) if len(terms) < 3 else Accepted(unknown=terms[-1])
-    )
+    """Two nodes have two devices each; of the model that the last expression names."""
+    requested = terms.expressions[-1]
+    if len(terms.expressions) > 2:
+        return Accepted(frozenset({"GPU-0"}), frozenset({"A100"}), unknown=requested)
+    if requested == "none":
+        return Accepted()
+    model = requested if requested in {"H100", "T4"} else "A100"
+    return Accepted(frozenset({f"GPU-{model}"}), frozenset({model}), each=None if model == "T4" else 2)
 
 
 RULES = Rules(judge=judge)
@@ -51,7 +57,7 @@ def test_requests_for_our_devices_are_counted_and_judged() -> None:
     found = of(a_claim({"exactly": exactly(count=2)}), a_claim({"exactly": exactly("nic")}, uid="other"))
     assert found is not None
     assert (found.count, found.names, found.uids, found.key) == (2, ("c0",), ("c",), "mine")
-    assert (found.problem, found.accepted, found.models) == (None, {"GPU-0"}, {"A100"})
+    assert (found.problem, found.accepted, found.models) == (None, {"GPU-A100"}, {"A100"})
 
 
 def test_what_is_allocated_is_held_and_needs_no_judgement() -> None:
@@ -78,9 +84,17 @@ def test_a_pod_without_a_claim_for_our_devices_asks_for_nothing(claim: ResourceC
     [
         (a_claim({"exactly": exactly()}), None),
         (a_claim({"exactly": exactly()}, {"exactly": exactly("gpu", "x")}),),
-        (a_claim({"firstAvailable": [exactly(name="a"), exactly(name="b", count=2)]}),),
-        (a_claim({"exactly": exactly(allocationMode="All")}),),
-        (a_claim({"exactly": exactly(capacity={"requests": {"memory": "30Gi"}})}),),
+        (a_claim({"firstAvailable": [exactly(name="a"), exactly("nic", name="b")]}),),
+        (
+            a_claim(
+                {"firstAvailable": [exactly(name="a"), exactly("gpu", "H100", name="b")]},
+                {"exactly": exactly()},
+            ),
+        ),
+        (a_claim({"exactly": exactly("gpu", "T4", allocationMode="All")}),),
+        (a_claim({"exactly": exactly(allocationMode="Some")}),),
+        (a_claim({"exactly": exactly(allocationMode="All")}, {"exactly": exactly()}),),
+        (a_claim({"exactly": exactly()}, held=("gpu-1",)), a_claim({"exactly": exactly()}, uid="d")),
         (a_claim({"exactly": exactly(count=2)}, constraints=[{"matchAttribute": "x/y"}]),),
         (a_claim({"exactly": exactly(key="")}),),
         (a_claim({"exactly": exactly()}), a_claim({"exactly": exactly(key="another")}, uid="d")),
@@ -100,3 +114,62 @@ def test_a_claim_that_admission_is_about_to_mark_needs_no_mark() -> None:
     found = of(a_claim({"exactly": exactly(key="")}), are_new=True)
     assert found is not None
     assert found.problem is None
+
+
+def alternatives(*ways: Json) -> ResourceClaim:
+    return a_claim({"firstAvailable": [{**way, "name": f"way-{n}"} for n, way in enumerate(ways)]})
+
+
+def test_of_alternatives_the_first_counts_that_has_devices_of_what_is_booked() -> None:
+    found = of(alternatives(exactly("gpu", "H100", count=4), exactly(count=2)))
+    assert found is not None
+    assert (found.problem, found.count, found.models) == (None, 4, {"A100", "H100"})
+    assert (found.of_model("A100").count, found.of_model("A100").accepted) == (2, {"GPU-A100"})
+    assert found.of_model("V100") == found
+
+
+def test_an_alternative_that_no_node_has_is_passed_over() -> None:
+    found = of(alternatives(exactly("gpu", "none", count=4), exactly()))
+    assert found is not None
+    assert (found.count, found.accepted) == (1, {"GPU-A100"})
+
+
+def test_all_devices_are_those_of_any_node_where_nodes_have_as_many() -> None:
+    found = of(a_claim({"exactly": exactly(allocationMode="All")}))
+    assert found is not None
+    assert (found.problem, found.count) == (None, 2)
+
+
+def test_where_nobody_plans_the_fewest_devices_count_that_will_do() -> None:
+    """The filter must not refuse a node on which a later alternative fits."""
+    for claim, least in (
+        (alternatives(exactly(count=4), exactly(count=1)), 1),
+        (a_claim({"exactly": exactly(allocationMode="All")}), 1),
+        (a_claim({"exactly": exactly(count=3)}), 3),
+    ):
+        found = requested_by({"c": claim}, CLASSES, Rules())
+        assert found is not None
+        assert found.count == least
+
+
+def judged(expression: str, _driver: str, _device: Any) -> bool | None:
+    return {"yes": True, "no": False}.get(expression)
+
+
+@pytest.mark.parametrize(
+    ("terms", "device", "found"),
+    [
+        (Terms(("yes", "yes")), {}, True),
+        (Terms(("no", "odd")), {}, False),
+        (Terms(("odd", "no")), {}, "odd"),
+        (Terms(capacity=(("memory", "30Gi"),)), {"capacity": {"memory": {"value": "80Gi"}}}, True),
+        (Terms(capacity=(("memory", "90Gi"),)), {"capacity": {"memory": {"value": "80Gi"}}}, False),
+        (Terms(capacity=(("d/memory", "1"),)), {"capacity": {"memory": {"value": "80Gi"}}}, False),
+        (Terms(capacity=(("memory", "1"),)), {"allowMultipleAllocations": True}, "capacity memory"),
+    ],
+)
+def test_a_device_is_judged_in_kube_schedulers_order(
+    *, terms: Terms, device: Json, found: bool | str
+) -> None:
+    """What comes after an expression that is false is not evaluated; an error before it ends the search."""
+    assert verdict(terms, names.DRA_DRIVER, device, judged) == found

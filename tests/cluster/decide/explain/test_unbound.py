@@ -16,6 +16,7 @@ from cluster.decide.explain import ExplanationSnapshot
 from cluster.decide.explain.unbound import Waits, waits
 from cluster.decide.ledger import Ledger
 from cluster.objects.bookings import Booking
+from cluster.objects.claims import ClaimedDevice, PodClaims
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
 from cluster.objects.nodes import Node
@@ -454,3 +455,19 @@ def test_parts_of_gpus_are_planned_for_no_booking() -> None:
         permanent_pods=_permanent(pod).permanent_pods,
     )
     assert _waits(pod, seen).because[0] == "There are free GPUs for it on n0."
+
+
+def test_it_is_said_that_nobody_knows_what_the_claims_of_a_pod_would_take() -> None:
+    pod = alices()
+    claims = PodClaims(count=1, problem="its claim has a constraint on several devices", accepted=frozenset())
+    found = waits(msgspec.structs.replace(pod.obj, claims=claims), snapshot(), None, lambda _other: True)
+    assert claims.problem is not None
+    assert claims.problem in found.because[0]
+    assert not found.is_hopeless
+
+
+def test_a_pod_whose_claims_have_their_devices_waits_only_for_the_bind() -> None:
+    held = (ClaimedDevice(claim="c", node="n1", device="gpu-0"),)
+    pod = msgspec.structs.replace(alices().obj, claims=PodClaims(count=1, held=held))
+    found = waits(pod, snapshot(), None, lambda _other: True)
+    assert "on n1" in found.because[0]

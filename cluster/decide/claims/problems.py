@@ -1,0 +1,82 @@
+"""Why it is not known which devices a pod's claims would take: then nobody leaves for them (law L3). Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cluster.decide.claims.terms import Terms
+from cluster.objects.claims import ExactRequest, ResourceClaim
+
+MODES = frozenset({"ExactCount", "All"})
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way in which a request can be met by our devices."""
+
+    asks: ExactRequest
+    terms: Terms
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it takes every device of a node that would do."""
+        return self.asks.allocation_mode == "All"
+
+    @property
+    def count(self) -> int:
+        """Devices; at least 1 where it takes all of a node."""
+        return 1 if self.is_all else self.asks.count
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for our devices."""
+
+    ways: tuple[Way, ...]
+    """In the order in which they are tried on a node."""
+    others: int = 0
+    """Number of its alternatives that are not for our devices."""
+
+    @property
+    def least(self) -> int:
+        """The fewest devices that will do."""
+        return min(way.count for way in self.ways)
+
+
+def problem_of(
+    claims: Sequence[ResourceClaim], requests: Sequence[Request], *, missing: int, keys: frozenset[str]
+) -> str | None:
+    """Why it is not known which devices would do, a clause; None if it is.
+
+    Args:
+        claims: the pod's, for our devices.
+        requests: their requests that have no devices yet.
+        missing: how many of the pod's claims do not exist.
+        keys: the values of our toleration in the claims; empty text for a claim without it.
+    """
+    return next(_problems(claims, requests, missing=missing, keys=keys), None)
+
+
+def _problems(
+    claims: Sequence[ResourceClaim], requests: Sequence[Request], *, missing: int, keys: frozenset[str]
+) -> Iterator[str]:
+    ways = [way for one in requests for way in one.ways]
+    are_several, is_all = len(requests) > 1, any(way.is_all for way in ways)
+    if missing:
+        yield "a claim of it does not exist yet"
+    if any(one.others for one in requests):
+        yield "its claim has alternatives of another driver"
+    if are_several and any(len(one.ways) > 1 for one in requests):
+        yield "its claims ask for more than what has alternatives"
+    if are_several and len({way.terms for way in ways}) > 1:
+        yield "its claims ask for devices in different ways"
+    if not MODES.issuperset(way.asks.allocation_mode for way in ways):
+        yield "its claim asks for devices in a mode that is not known here"
+    if are_several and is_all:
+        yield "its claims ask for all devices of a node, and for others"
+    is_many = is_all or sum(max(way.count for way in one.ways) for one in requests) > 1
+    if is_many and any(claim.spec.devices.constraints for claim in claims):
+        yield "its claim has a constraint on several devices"
+    if "" in keys:
+        yield "its claims were not made under GPU Booking's webhook"
+    if len(keys) > 1:
+        yield "it has several claims that were not made for it alone"

@@ -1,0 +1,78 @@
+"""Devices are judged in whatever order slices and inventories come, and again only where they changed."""
+
+from itertools import permutations
+from typing import Any
+
+import msgspec
+import pytest
+
+from cluster import names
+from cluster.cache.accepted_devices import AcceptedDevices
+from cluster.decide.claims.terms import Accepted, Entry, Terms
+from cluster.objects.claims import ResourceSlice
+from tests.fakes.objects import A100, a100
+
+ANY, ODD = Terms(("any",)), Terms(("large",))
+ALL = {f"GPU-{node}-{index}" for node in ("n0", "n1") for index in range(2)}
+
+
+class Devices:
+    """Two nodes with two devices each."""
+
+    def __init__(self) -> None:
+        self.judged: list[tuple[str, Any]] = []
+        self.accepted = AcceptedDevices(names.DRA_DRIVER, self._judge)
+
+    def _judge(self, expression: str, _driver: str, device: Entry) -> bool | None:
+        self.judged.append((expression, device["name"]))
+        return True if expression == "any" else device.get("large")
+
+    def publish(self, node: str, **more: Any) -> bool:
+        """The slice of a node, as it is now."""
+        entries = [{"name": f"gpu-{index}", "large": True, **more} for index in range(2)]
+        spec = {"driver": names.DRA_DRIVER, "nodeName": node, "devices": entries}
+        now = msgspec.convert({"metadata": {"name": node}, "spec": spec}, ResourceSlice)
+        return self.accepted.change_slice(node, None, now)
+
+    def take_stock(self, node: str) -> bool:
+        """Its inventory."""
+        return self.accepted.change_devices(node, {f"gpu-{index}": a100(index, node) for index in range(2)})
+
+    def come(self, *order: int) -> None:
+        """What there is comes in this order."""
+        steps = [(act, node) for act in (self.publish, self.take_stock) for node in ("n0", "n1")]
+        for number in order:
+            act, node = steps[number]
+            act(node)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+@pytest.mark.parametrize("requested", [0, 2, 4])
+def test_the_answer_does_not_depend_on_the_order(order: tuple[int, ...], requested: int) -> None:
+    devices = Devices()
+    devices.come(*order[:requested])
+    devices.accepted.of(ANY)
+    devices.come(*order[requested:])
+    assert devices.accepted.of(ANY) == Accepted(frozenset(ALL), frozenset({A100}), each=2)
+
+
+def test_only_the_devices_of_a_node_that_changed_are_judged_again() -> None:
+    devices = Devices()
+    devices.come(0, 1, 2, 3)
+    devices.accepted.of(ODD)
+    devices.judged.clear()
+    assert not devices.publish("n0")
+    assert len(devices.judged) == 2
+    assert devices.publish("n1", large=False)
+    assert devices.accepted.of(ODD) == Accepted(
+        frozenset({"GPU-n0-0", "GPU-n0-1"}), frozenset({A100}), each=2
+    )
+
+
+def test_what_is_unknown_of_one_device_is_unknown_of_all() -> None:
+    """kube-scheduler gives up where an expression fails, whatever other nodes have."""
+    devices = Devices()
+    devices.come(0, 1, 2, 3)
+    assert devices.accepted.of(ODD).unknown is None
+    devices.publish("n1", large=None)
+    assert devices.accepted.of(ODD).unknown == "large"
