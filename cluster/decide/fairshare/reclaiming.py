@@ -15,7 +15,8 @@ from cluster.decide.fairshare.shares import Shares
 from cluster.decide.fairshare.tenants import Tenant
 from cluster.decide.fairshare.units import Running, Unit
 
-TIERS: Final[tuple[Tier, ...]] = ("spare", "ahead", "anybody", "movable")
+WITHIN_SHARES: Final[tuple[Tier, ...]] = ("spare", "group")
+TIERS: Final[tuple[Tier, ...]] = (*WITHIN_SHARES, "ahead", "anybody", "movable")
 _Moved = Callable[[Mapping[str, Running], AbstractSet[str]], frozenset[str]]
 
 
@@ -95,6 +96,7 @@ class _Round:
         self.verdicts: dict[str, Verdict] = {}
         self.is_due = False
         self._search = Search(inputs.places, inputs.running)
+        self._has_groups = any(node.group for node in inputs.shares.deserved)
         self._gone: set[str] = set()
         """Uids of units that have been given devices, or taken, in this pass."""
 
@@ -140,7 +142,9 @@ class _Round:
     def _attempt(self, case: Case, *, ignores_protection: bool = False) -> tuple[Reclaim | None, Verdict]:
         """The first tier with a legal set that is not too dear; the verdict if nothing is taken."""
         best = Verdict(0, "no-victims")
-        for tier in TIERS if self._settings.turn is not None else TIERS[:1]:
+        for tier in TIERS if self._settings.turn is not None else WITHIN_SHARES:
+            if tier == "group" and not self._has_groups:
+                continue
             moved = self._movable if tier == "movable" else _nothing_moves
 
             def permits(units: Mapping[str, Running], nodes: AbstractSet[str], moved: _Moved = moved) -> bool:
