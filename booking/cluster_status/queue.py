@@ -167,7 +167,10 @@ def _of_turn(one: Waiting, now: datetime) -> str | None:
         wait = _roughly((one.taken_at - now).total_seconds())
         return f"{begin} Its turn is due: it begins in {wait}, once pods may be evicted that are protected now."
     if left <= 0:
-        return f"{begin} Its turn is due: it begins once pods may be evicted that are protected now."
+        return (
+            f"{begin} Its turn is due: it begins once others' pods end, are protected no more, or save their"
+            " work, of which a turn destroys only so much."
+        )
     return f"{begin} If nothing changes, its turn is due in {_roughly(left)}."
 
 
