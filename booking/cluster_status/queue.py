@@ -165,7 +165,9 @@ def _of_turn(one: Waiting, now: datetime) -> str | None:
     left = (one.turn_due - now).total_seconds()
     if left <= 0 and one.taken_at is not None and one.taken_at > now:
         wait = _roughly((one.taken_at - now).total_seconds())
-        return f"{begin} Its turn is due: it begins in {wait}, once pods may be evicted that are protected now."
+        return (
+            f"{begin} Its turn is due: it begins in {wait}, once pods may be evicted that are protected now."
+        )
     if left <= 0:
         return (
             f"{begin} Its turn is due: it begins once others' pods end, are protected no more, or save their"
@@ -261,7 +263,9 @@ def _share(queue: ModelQueue, tenant: Tenant, viewer: Viewer) -> ShareOfUser:
 def _pod(one: Waiting, viewer: Viewer) -> QueuedPod:
     size = one.gang.size if one.gang else None
     found = _named(one, viewer, position=one.position)
-    return msgspec.structs.replace(found, turn_due=one.turn_due, taken_at=one.taken_at, gang_size=size, gang_pods=size)
+    return msgspec.structs.replace(
+        found, turn_due=one.turn_due, taken_at=one.taken_at, gang_size=size, gang_pods=size
+    )
 
 
 def _gathering(one: Gathering, viewer: Viewer) -> QueuedPod:

@@ -49,7 +49,7 @@ class Waiting:
     """When its owner has waited long enough for what it needs above the share, if nothing changes; in the
     past where only others' pods that may not be taken stand against it. None where it needs no turn."""
     taken_at: datetime | None = None
-    """When others' GPUs are taken back for it if nothing changes; None where that is not known, or they are not."""
+    """When others' GPUs are taken back for it if nothing changes; None where that is not known."""
     gang: Gang | None = None
     """The gang of which it is the first pod; ``gpus`` are those of all."""
     pods: int = 1

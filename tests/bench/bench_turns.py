@@ -9,14 +9,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from cluster import names
 from cluster.fake.merging import merged
-from cluster.kube.resources import NODES, PODS
+from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.objects.inventory import encode_inventory
 from cluster.process.clock import SystemClock
 from devcluster.product import Parts
+from devcluster.wait import poll
 from tests.bench.arena import Arena, arena, gpu_pod
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
@@ -36,8 +39,12 @@ AT_ONCE: Final = 200
 SUBMITTED: Final = 10_000
 ALONE: Final = 60
 """Pods of alice's that are measured while nothing happens."""
+BLOCKS: Final = 8
+OF_BLOCK: Final = 25
+"""Pods of hers that are measured one after the other in a mode, before it is the other's turn."""
 BETWEEN: Final = 0.05
 """Seconds between two of her pods."""
+_SWITCHED_WITHIN: Final = 60.0
 _IDLE: Final = "nobody waits: a pod created to bound on a free GPU"
 _LINE: Final = f"while {WAITING} pods of {USERS} users wait, {2 * OF_EACH} simulated nodes"
 _FREED: Final = {
@@ -56,6 +63,13 @@ _RATE: Final = Kind(
     "1/s",
     target=Target(value=100, at_least=True),
 )
+_SHARED: Final = Kind(
+    "turns-idle",
+    f"nobody waits: a pod created to bound on a free GPU, fair shares `order`, p50 of {BLOCKS * OF_BLOCK}",
+    "ms",
+    "the same with `off`, in turn with these",
+    target=Target(ratio=1.02),
+)
 _BESIDE: Final = Kind(
     "turns-beside",
     f"alice's pod on a free GPU, created to bound while bob submits {SUBMITTED} for another model, p50",
@@ -67,9 +81,10 @@ _BESIDE: Final = Kind(
 
 def measure(_lab: Lab) -> Iterator[Row]:
     """Idle, then with a line, then with a long one."""
-    with arena(2 * OF_EACH) as place, place.scheduling(), _controller(place):
+    with arena(2 * OF_EACH) as place, place.scheduling(), _controller(place) as switch:
         line = Line(place)
         line.fill()
+        yield _both_idle(line, switch)
         idle = line.bound_alone("idle", lambda number: number >= ALONE)
         line.stand()
         freed = [line.free(number % USERS, number // USERS) for number in range(FREED)]
@@ -81,12 +96,46 @@ def measure(_lab: Lab) -> Iterator[Row]:
         yield _BESIDE.row(1e3 * percentile(busy, 50), 1e3 * percentile(idle, 50))
 
 
+def _both_idle(line: "Line", switch: "Switch") -> Row:
+    """Alice's pods without and with fair shares, block after block; they stay on."""
+    found: dict[str, list[float]] = {"off": [], "order": []}
+    for block in range(BLOCKS):
+        for mode in found:
+            switch.turn_to(mode)
+            found[mode] += line.bound_alone(f"{mode}-{block}", lambda number: number >= OF_BLOCK)
+    return _SHARED.row(1e3 * percentile(found["order"], 50), 1e3 * percentile(found["off"], 50))
+
+
 @contextmanager
-def _controller(place: Arena) -> Iterator[None]:
-    """A controller that gives turns."""
-    daemon = Parts(place.cluster).start_controller()
-    yield
-    daemon.kill()
+def _controller(place: Arena) -> Iterator["Switch"]:
+    """A controller that gives turns, and how it is told not to."""
+    with TemporaryDirectory() as folder:
+        switch = Switch(place, Path(folder) / "policy.yaml")
+        switch.write("order")
+        daemon = Parts(place.cluster).start_controller({names.setting("policy_file"): str(switch.path)})
+        yield switch
+        daemon.kill()
+
+
+class Switch:
+    """The policy file of a controller."""
+
+    def __init__(self, place: Arena, path: Path) -> None:
+        self._place, self.path = place, path
+
+    def write(self, mode: str) -> None:
+        """The controller reads it within seconds."""
+        self.path.write_text(f"fair_shares: {{mode: {mode}}}\n")
+
+    def turn_to(self, mode: str) -> None:
+        """The mode is in force when this returns."""
+        self.write(mode)
+        if not poll(lambda: (self._said() or "off") == mode, seconds=_SWITCHED_WITHIN):
+            raise RuntimeError(f"The controller does not say that its mode is {mode}.")
+
+    def _said(self) -> str | None:
+        lease = self._place.kube.get(LEASES, names.CONTROLLER_LEASE, namespace=names.NAMESPACE)
+        return lease.metadata.annotation(names.FAIR_SHARES)
 
 
 class Line:
@@ -168,5 +217,5 @@ def _queued(name: str, user: str, *, priority: int) -> dict[str, Any]:
 
 
 MEASURE: Final = Measure(
-    "turns", (*_FREED.values(), _RATE, _BESIDE), measure, on_cluster=True, prepare=program
+    "turns", (_SHARED, *_FREED.values(), _RATE, _BESIDE), measure, on_cluster=True, prepare=program
 )

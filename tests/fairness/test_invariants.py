@@ -24,7 +24,7 @@ class Watched(FairShares):
     """Checks every pass."""
 
     deficits: list[tuple[int, tuple[Amount, Amount], int]] = field(default_factory=list)
-    """Instant, deficits after a pass (of groups and of tenants without one; of all tenants), GPUs that it took."""
+    """Instant, ``deficits`` after a pass, GPUs that it took."""
 
     def start(self, simulation: Simulation) -> None:
         """No free device is refused to a unit that fits."""
@@ -79,7 +79,7 @@ def below_root(tenant: Tenant) -> Tenant:
 
 
 def deficits(shares: Shares) -> tuple[Amount, Amount]:
-    """What groups and tenants without one lack; what all tenants lack. The first falls, or else the second."""
+    """What groups and tenants without one lack; what all tenants lack: the first falls, or the second."""
     nodes = {below_root(tenant) for tenant in shares.deserved}
     return sum(map(shares.lacks, nodes)), shares.deficit
 

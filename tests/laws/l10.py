@@ -2,8 +2,8 @@
 
 Judged when devices are kept for a turn, by shares that are computed here a second time, where everybody
 weighs the same (a test whose policy has groups, quotas or weights says so to the watcher). Turns beyond a
-share, and gangs, are judged in ``l10_turns``. A take within shares lowers the sum of deficits by exactly what it
-gives. What is free goes to nobody who holds more than another for whose pod it would do: so nobody starves
+share, and gangs, are judged in ``l10_turns``. A take within shares lowers the sum of deficits by exactly what
+it gives. What is free goes to nobody who holds more than another for whose pod it would do: so nobody starves
 while others get more. No owner's pods are taken more than three times a day, and nothing is taken back while
 nobody else has come, gone or changed. In a quiet cluster no free device is refused to a pod that waits in
 line. That no booked pod is taken is judged with L2 and L3.

@@ -2,7 +2,8 @@
 
 What a user is owed is followed here a second time, from above: what the share is above what is held, while
 anybody waits, less what was held above the share, and never below 0. A turn is for whoever is below the
-share, and has been owed that much. A take of a gang within shares lowers the sum of deficits by what it gives.
+share, and has been owed that much. What is taken for a gang within shares lowers the sum of deficits by as
+much.
 """
 
 from collections import Counter
@@ -100,11 +101,11 @@ class Owing:
             share, owed = due.get(mine, Fraction(0)), self._owed.get((unit.model, mine), Fraction(0))
             cost = max(Fraction(0), holds + unit.given - share) * unit.holds[unit.pod.metadata.uid].turn
             if holds >= share:
-                yield f"{unit.pod.key} gets a turn, whose owner holds {holds} and deserves {float(share):.3g}."
+                yield f"{unit.pod.key} gets a turn, whose owner holds {holds} and deserves {float(share):g}."
             elif owed < AT_LEAST * cost:
                 yield (
-                    f"{unit.pod.key} gets a turn that costs {float(cost):.0f} GPU-seconds, and its owner is owed"
-                    f" {float(owed):.0f} at most."
+                    f"{unit.pod.key} gets a turn that costs {float(cost):.0f} GPU-seconds, and its owner is"
+                    f" owed {float(owed):.0f} at most."
                 )
             return
         moved = Counter({mine: unit.given})

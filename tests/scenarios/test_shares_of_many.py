@@ -213,9 +213,7 @@ def test_many_accounts_of_one_group_have_one_share(
     assert (running(world, "alice"), theirs()) == (2, 2)
 
 
-def test_behind_accounts_with_a_gpu_each_of_no_group_a_turn_is_paid_for(
-    world: World, policy: Policy
-) -> None:
+def test_behind_accounts_with_a_gpu_each_of_no_group_a_turn_is_paid_for(world: World, policy: Policy) -> None:
     """Of five shares of 0.8 GPUs, alice has none: she is due after a few hours. Nobody saves anything."""
     policy.write(**AT_ONCE, turn_loss="none")
     for number in range(4):
@@ -276,3 +274,18 @@ def test_a_controller_that_learns_of_everything_late_gives_the_same(world: World
     world.until(lambda: running(world, "alice") == 2, "alice has her share", within=300)
     settled(world, 600)
     assert (running(world, "bob"), len(left(world, were))) == (2, 2)
+
+
+def test_an_api_server_that_is_away_while_a_gpu_is_being_taken_costs_nobody_another(
+    world: World, policy: Policy
+) -> None:
+    policy.write(**AT_ONCE)
+    were = fill(world)
+    for name in BOBS:
+        world.bob.annotate(name, notice="PT1M")
+    world.alice.create(a_pod("alice"))
+    world.until(lambda: is_kept(world, "alice"), "devices are kept")
+    world.away(45)
+    served_within(world, "alice", 240)
+    assert len(left(world, were)) == 1
+    settled(world)

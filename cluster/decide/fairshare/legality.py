@@ -105,7 +105,7 @@ class Case:
         gone = shares.tree.sums(losses)
         excess = {node: self._excess(node, gone.get(node, 0)) for node in mine}
         below = {node: self._below(node, gone[node]) for node in theirs}
-        is_within = not any(amount for node, amount in below.items() if not self._is_inside_another(node))
+        is_within = not any(below[node] for node in below if not self._is_inside_another(node))
         if not own and not any(excess.values()) and is_within:
             return self._worth(self.destroyed_before(taken, lost))
         return self._turn(excess, below, theirs, lost=lost, given=self._given(taken))
@@ -148,7 +148,7 @@ class Case:
         return found
 
     def _is_inside_another(self, node: Tenant) -> bool:
-        """Whether it is a tenant of another group: what a group gives back is divided within it afterwards."""
+        """Whether it is a tenant of another group: what that gives back is divided within it afterwards."""
         return bool(node.user and node.group) and node.group != self.unit.tenant.group
 
     def _excess(self, node: Tenant, gone: Amount) -> Amount:

@@ -43,7 +43,7 @@ class Outcome:
     shares: Shares
     """After them."""
     books: Books
-    """What was destroyed for a tenant is charged to it, loans begin or end, and it is said who is due when."""
+    """What was destroyed for a tenant is charged to it, loans begin or end, and who is due when is known."""
     verdicts: Mapping[str, Verdict]
     """Uid of a waiting unit of a starved tenant for which nothing is taken now -> why."""
 
@@ -104,7 +104,9 @@ class _Round:
         """Uid of a waiting unit -> when devices are taken for it, if nothing changes."""
         self._foreseen = 0
         self._search = Search(inputs.places, inputs.running)
-        self._has_groups = any(node.group for node in inputs.shares.deserved)
+        tiers = TIERS if inputs.settings.turn is not None else WITHIN_SHARES
+        has_groups = any(node.group for node in inputs.shares.deserved)
+        self._tiers = tuple(tier for tier in tiers if tier != "group" or has_groups)
         self._gone: set[str] = set()
         """Uids of units that have been given devices, or taken, in this pass."""
 
@@ -167,9 +169,7 @@ class _Round:
         ``ignores_protection``: the verdict says for how long protections, and what is lost, stand against it.
         """
         best = Verdict(0, "no-victims")
-        for tier in TIERS if self._settings.turn is not None else WITHIN_SHARES:
-            if tier == "group" and not self._has_groups:
-                continue
+        for tier in self._tiers:
             moved = self._movable if tier == "movable" else _nothing_moves
 
             def permits(units: Mapping[str, Running], nodes: AbstractSet[str], moved: _Moved = moved) -> bool:
