@@ -130,10 +130,10 @@ class Switch:
     def turn_to(self, mode: str) -> None:
         """The mode is in force when this returns."""
         self.write(mode)
-        if not poll(lambda: (self._said() or "off") == mode, seconds=_SWITCHED_WITHIN):
+        if not poll(lambda: (self._mode() or "off") == mode, seconds=_SWITCHED_WITHIN):
             raise RuntimeError(f"The controller does not say that its mode is {mode}.")
 
-    def _said(self) -> str | None:
+    def _mode(self) -> str | None:
         lease = self._place.kube.get(LEASES, names.CONTROLLER_LEASE, namespace=names.NAMESPACE)
         return lease.metadata.annotation(names.FAIR_SHARES)
 

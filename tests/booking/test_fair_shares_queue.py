@@ -120,8 +120,8 @@ def test_it_is_said_when_gpus_are_taken_back_as_the_controller_has_found_out(
     snapshot, now = cluster.snapshot(), microseconds(cluster.clock.now())
     books = Books(at=now, due={"uid-alice": now + HOUR, "uid-bob-1": now + HOUR, "uid-gone": now})
     found = queues(snapshot, HolderCache(), FairShares(mode=mode), recorded={A100: books})[A100]
-    said = {one.pod.metadata.name: one.taken_at for one in found.waiting if one.taken_at}
-    assert said == ({"alice": snapshot.now + timedelta(hours=1)} if is_said else {})
+    found_out = {one.pod.metadata.name: one.taken_at for one in found.waiting if one.taken_at}
+    assert found_out == ({"alice": snapshot.now + timedelta(hours=1)} if is_said else {})
 
 
 def test_groups_of_the_api_server_and_namespaces_divide_the_line(cluster: FakeCluster) -> None:

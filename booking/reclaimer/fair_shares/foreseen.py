@@ -18,17 +18,17 @@ class Foreseen:
 
     def __init__(self, write_event: WriteEvent) -> None:
         self._write_event = write_event
-        self._said: dict[str, int] = {}
+        self._announced: dict[str, int] = {}
         """Uid of a unit -> the instant that was said, in microseconds since 1970."""
 
     def reconcile(self, due: Mapping[str, tuple[Pod, int]]) -> None:
         """Say what has not been said. Args: due: uid of a unit -> its pod, of a gang the first, and when."""
-        self._said = {uid: at for uid, at in self._said.items() if uid in due}
+        self._announced = {uid: at for uid, at in self._announced.items() if uid in due}
         for uid, (pod, at) in due.items():
-            said = self._said.get(uid)
-            if said is not None and abs(at - said) < MOVED:
+            before = self._announced.get(uid)
+            if before is not None and abs(at - before) < MOVED:
                 continue
-            self._said[uid] = at
+            self._announced[uid] = at
             self._write_event(pod, event_reasons.SHARE_DUE, message(at))
 
 
