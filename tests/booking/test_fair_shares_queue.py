@@ -112,16 +112,16 @@ def test_a_turn_is_due_when_what_was_withheld_pays_for_it(cluster: FakeCluster) 
     assert due == {"big": snapshot.now + timedelta(hours=3), "bob-1": None, "bob-2": None}
 
 
-@pytest.mark.parametrize(("mode", "is_said"), [("reclaim", True), ("order", False)])
+@pytest.mark.parametrize("mode", ["reclaim", "order"])
 def test_it_is_said_when_gpus_are_taken_back_as_the_controller_has_found_out(
-    cluster: FakeCluster, mode: Mode, is_said: bool
+    cluster: FakeCluster, mode: Mode
 ) -> None:
     """For who is below the share: not for bob."""
     snapshot, now = cluster.snapshot(), microseconds(cluster.clock.now())
     books = Books(at=now, due={"uid-alice": now + HOUR, "uid-bob-1": now + HOUR, "uid-gone": now})
     found = queues(snapshot, HolderCache(), FairShares(mode=mode), recorded={A100: books})[A100]
     found_out = {one.pod.metadata.name: one.taken_at for one in found.waiting if one.taken_at}
-    assert found_out == ({"alice": snapshot.now + timedelta(hours=1)} if is_said else {})
+    assert found_out == ({"alice": snapshot.now + timedelta(hours=1)} if mode == "reclaim" else {})
 
 
 def test_groups_of_the_api_server_and_namespaces_divide_the_line(cluster: FakeCluster) -> None:
