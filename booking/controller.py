@@ -343,7 +343,11 @@ def _event_writer(events: EventRecorder) -> WriteEvent:
     """A function that writes Events on pods: warnings, unless the reason implies that nothing is lost."""
 
     def write(pod: Pod, reason: str, message: str) -> None:
-        good = reason in {event_reasons.GPUS_KEPT, event_reasons.EVICTION_WITHDRAWN}
+        good = reason in {
+            event_reasons.GPUS_KEPT,
+            event_reasons.SHARE_DUE,
+            event_reasons.EVICTION_WITHDRAWN,
+        }
         (events.normal if good else events.warning)(pod, reason, message)
 
     return write

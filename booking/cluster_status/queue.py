@@ -1,7 +1,7 @@
 """The lines of waiting pods for a user, who learns of others what the policy says."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -38,6 +38,8 @@ class QueuedPod(msgspec.Struct, frozen=True, kw_only=True):
     turn_due: datetime | None = None
     """When its user has waited long enough for what it needs above the share, if nothing changes; null where
     it needs no turn."""
+    taken_at: datetime | None = None
+    """When GPUs of others are taken back for it if nothing changes; null where that is not known."""
     gang_size: int | None = None
     """How many pods start together with it, itself included; null for a single pod."""
     gang_pods: int | None = None
@@ -86,6 +88,11 @@ class QueueOfModel(msgspec.Struct, frozen=True, kw_only=True):
         """Whether any pod needs more than a share, and a turn for it."""
         return any(pod.turn_due is not None for pod in self.pods)
 
+    @property
+    def takes_back(self) -> bool:
+        """Whether it is known of any pod when GPUs of others are taken back for it."""
+        return any(pod.taken_at is not None for pod in self.pods)
+
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """Who waits for GPUs without a booking."""
@@ -129,7 +136,8 @@ def sentences(
             if one.pod.metadata.uid == pod.metadata.uid or (gang and one.gang == gang):
                 if one.position:
                     messages.append(_sentence(queue, one, shares, viewer))
-                    messages += filter(None, (_of_gang(one), _of_turn(one, snapshot.now)))
+                    more = (_of_gang(one), _of_turn(one, snapshot.now), _of_taking(one, snapshot.now))
+                    messages += filter(None, more)
                 break
         else:
             messages += (_gathers(one) for one in queue.gathering if one.pod is pod)
@@ -155,9 +163,35 @@ def _of_turn(one: Waiting, now: datetime) -> str | None:
         return None
     begin = "It needs more than the fair share, so it runs in turns, for which its owner pays by waiting."
     left = (one.turn_due - now).total_seconds()
+    if left <= 0 and one.taken_at is not None and one.taken_at > now:
+        wait = _roughly((one.taken_at - now).total_seconds())
+        return (
+            f"{begin} Its turn is due: it begins in {wait}, once pods may be evicted that are protected now."
+        )
     if left <= 0:
-        return f"{begin} Its turn is due: it begins once pods may be evicted that are protected now."
+        return (
+            f"{begin} Its turn is due: it begins once others' pods end, are protected no more, or save their"
+            " work, of which a turn destroys only so much."
+        )
     return f"{begin} If nothing changes, its turn is due in {_roughly(left)}."
+
+
+def _of_taking(one: Waiting, now: datetime) -> str | None:
+    if one.taken_at is None or one.turn_due is not None:
+        return None
+    if one.taken_at <= now:
+        return "Others hold what its owner lacks: GPUs are taken back from them for it now."
+    return (
+        "Others hold what its owner lacks. If nothing changes, GPUs are taken back from them for it in"
+        f" {_roughly((one.taken_at - now).total_seconds())} (at {_minute(one.taken_at)}): then what was"
+        " withheld is worth the work that is lost, and nobody who leaves is protected any more."
+    )
+
+
+def _minute(at: datetime) -> str:
+    """To the minute, not before: ``2026-11-23 10:05 UTC``."""
+    up = at + timedelta(seconds=-(at.second + at.microsecond / 1e6) % 60)
+    return up.strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _gathers(one: Gathering) -> str:
@@ -229,7 +263,9 @@ def _share(queue: ModelQueue, tenant: Tenant, viewer: Viewer) -> ShareOfUser:
 def _pod(one: Waiting, viewer: Viewer) -> QueuedPod:
     size = one.gang.size if one.gang else None
     found = _named(one, viewer, position=one.position)
-    return msgspec.structs.replace(found, turn_due=one.turn_due, gang_size=size, gang_pods=size)
+    return msgspec.structs.replace(
+        found, turn_due=one.turn_due, taken_at=one.taken_at, gang_size=size, gang_pods=size
+    )
 
 
 def _gathering(one: Gathering, viewer: Viewer) -> QueuedPod:

@@ -48,6 +48,8 @@ class Waiting:
     turn_due: datetime | None = None
     """When its owner has waited long enough for what it needs above the share, if nothing changes; in the
     past where only others' pods that may not be taken stand against it. None where it needs no turn."""
+    taken_at: datetime | None = None
+    """When others' GPUs are taken back for it if nothing changes; None where that is not known."""
     gang: Gang | None = None
     """The gang of which it is the first pod; ``gpus`` are those of all."""
     pods: int = 1
@@ -115,8 +117,10 @@ def queues(
             books = _until_now(recorded.get(model, Books()), owed, line, now=instant.now, shares=shares)
             order = _by_age(line, applicants) if by_age else _by_shares(line, owed, books)
             due = partial(_turn_due, owed, books, now=instant.now, settings=settings_of(shares))
-            is_due = due if shares.mode == "reclaim" and not by_age else None
-            waiting = (*started.get(model, ()), *_in_line(order, applicants, is_due))
+            reclaims = shares.mode == "reclaim" and not by_age
+            taken = _taken_at(owed, books, line, now=instant.now) if reclaims else {}
+            in_line = _in_line(order, applicants, due if reclaims else None, taken)
+            waiting = (*started.get(model, ()), *in_line)
             theirs = tuple(gathering.get(model, ()))
             found[model] = ModelQueue(model, pool.capacity, owed, waiting, theirs)
     return found
@@ -135,6 +139,15 @@ def _turn_due(
     return None if left is None else now + timedelta(microseconds=left)
 
 
+def _taken_at(owed: Shares, books: Books, line: Line, *, now: datetime) -> Mapping[str, datetime]:
+    """Uid of a unit -> when others' GPUs are taken for it, as the controller has found out."""
+    return {
+        uid: now + timedelta(microseconds=at - microseconds(now))
+        for uid, at in books.due.items()
+        if uid in line and owed.is_starved(line.unit(uid).tenant)
+    }
+
+
 def _gathering(reader: Applicants, instant: Instant, shares: FairShares) -> Mapping[str, list[Gathering]]:
     """Model -> pods whose gangs are not complete."""
     found: dict[str, list[Gathering]] = {}
@@ -150,7 +163,10 @@ def _gathering(reader: Applicants, instant: Instant, shares: FairShares) -> Mapp
 
 
 def _in_line(
-    order: Iterable[Unit], applicants: Mapping[str, Applicant], due: _Due | None
+    order: Iterable[Unit],
+    applicants: Mapping[str, Applicant],
+    due: _Due | None,
+    taken_at: Mapping[str, datetime],
 ) -> Iterator[Waiting]:
     """The pods and gangs in this order."""
     for position, unit in enumerate(order, start=1):
@@ -162,6 +178,7 @@ def _in_line(
             round(unit.gpus),
             first_created(pod),
             turn_due=due(unit) if due else None,
+            taken_at=taken_at.get(unit.uid),
             gang=gang_of(pod) if applicant.members else None,
             pods=len(applicant.singles),
         )

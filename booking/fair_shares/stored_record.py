@@ -33,6 +33,8 @@ class StoredRecord(Versioned, frozen=True, kw_only=True):
     taken: Mapping[str, tuple[int, ...]] = {}
     loans: Mapping[str, int] = {}
     """Model -> since when a unit has been due for devices that only protections keep from it."""
+    due: Mapping[str, Mapping[str, int]] = {}
+    """Model -> uid of a waiting pod, or key of a gang -> when devices are taken for it if nothing changes."""
 
 
 def decoded(text: str) -> StoredRecord:
@@ -43,7 +45,12 @@ def decoded(text: str) -> StoredRecord:
 def books_of(stored: StoredRecord) -> Mapping[str, Books]:
     """Model -> the books at the instant at which they were written."""
     return {
-        model: Books(at=stored.at, accounts=_accounts(them), loan_since=stored.loans.get(model))
+        model: Books(
+            at=stored.at,
+            accounts=_accounts(them),
+            loan_since=stored.loans.get(model),
+            due=stored.due.get(model, {}),
+        )
         for model, them in stored.books.items()
     }
 

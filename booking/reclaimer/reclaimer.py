@@ -26,6 +26,7 @@ from booking.reclaimer.evictions.comeback import has_our_finalizer, is_marked_fo
 from booking.reclaimer.evictor import Evictor
 from booking.reclaimer.executor import Executor, in_turn
 from booking.reclaimer.fair_shares.broken_gangs import BrokenGangs
+from booking.reclaimer.fair_shares.foreseen import Foreseen
 from booking.reclaimer.fair_shares.record import RecordStore
 from booking.reclaimer.fair_shares.turns import Turns
 from booking.reclaimer.holds.hold_controller import HoldController
@@ -126,6 +127,7 @@ class Reclaimer:
         self._gates = QueueGates(context, terms, order)
         self._broken_gangs = BrokenGangs(context, terms)
         self._stripped_pods = StrippedPods(write_event)
+        self._foreseen = Foreseen(write_event)
         self._led = False
         self._blocked: str | None = None
         self._changed = threading.Event()
@@ -268,6 +270,7 @@ class Reclaimer:
         snapshot = self._snapshot()
         self._broken_gangs.reconcile(snapshot, self._holding.release)
         plans = self._turns.plans(snapshot, self._inputs(snapshot), self._holder_cache)
+        self._foreseen.reconcile(self._turns.foreseen())
         self._are_written(plans, since=since)
         self._holding.begin(snapshot)
 

@@ -9,14 +9,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from cluster import names
 from cluster.fake.merging import merged
-from cluster.kube.resources import NODES, PODS
+from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.objects.inventory import encode_inventory
 from cluster.process.clock import SystemClock
+from devcluster.daemons import Daemon
 from devcluster.product import Parts
+from devcluster.wait import poll
 from tests.bench.arena import Arena, arena, gpu_pod
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
@@ -36,8 +40,12 @@ AT_ONCE: Final = 200
 SUBMITTED: Final = 10_000
 ALONE: Final = 60
 """Pods of alice's that are measured while nothing happens."""
+BLOCKS: Final = 8
+OF_BLOCK: Final = 25
+"""Pods of hers that are measured one after the other in a mode, before it is the other's turn."""
 BETWEEN: Final = 0.05
 """Seconds between two of her pods."""
+_SWITCHED_WITHIN: Final = 60.0
 _IDLE: Final = "nobody waits: a pod created to bound on a free GPU"
 _LINE: Final = f"while {WAITING} pods of {USERS} users wait, {2 * OF_EACH} simulated nodes"
 _FREED: Final = {
@@ -56,6 +64,13 @@ _RATE: Final = Kind(
     "1/s",
     target=Target(value=100, at_least=True),
 )
+_SHARED: Final = Kind(
+    "turns-idle",
+    f"nobody waits: a pod created to bound on a free GPU, fair shares `order`, p50 of {BLOCKS * OF_BLOCK}",
+    "ms",
+    "the same with `off`, in turn with these",
+    target=Target(ratio=1.02),
+)
 _BESIDE: Final = Kind(
     "turns-beside",
     f"alice's pod on a free GPU, created to bound while bob submits {SUBMITTED} for another model, p50",
@@ -71,10 +86,10 @@ _BURST: Final = Kind(
 def measure(_lab: Lab) -> Iterator[Row]:
     """Idle, then with a line, then with a long one."""
     with arena(2 * OF_EACH) as place, place.scheduling(), ExitStack() as parts:
-        controller = Parts(place.cluster).start_controller()
-        parts.callback(controller.kill)
+        switch = _controller(place, parts)
         line = Line(place)
         line.fill()
+        yield _both_idle(line, switch)
         idle = line.bound_alone("idle", lambda number: number >= ALONE)
         line.stand()
         freed = [line.free(number % USERS, number // USERS) for number in range(FREED)]
@@ -83,9 +98,49 @@ def measure(_lab: Lab) -> Iterator[Row]:
         yield _RATE.row(AT_ONCE / line.free_many())
         busy = line.bound_beside("busy")
         yield _BESIDE.row(1e3 * percentile(busy, 50), 1e3 * percentile(idle, 50))
-        controller.kill()
+        switch.daemon.kill()
         alone = line.bound_beside("alone")
         yield _BURST.row(1e3 * percentile(busy, 50), 1e3 * percentile(alone, 50))
+
+
+def _both_idle(line: "Line", switch: "Switch") -> Row:
+    """Alice's pods without and with fair shares, block after block; they stay on."""
+    found: dict[str, list[float]] = {"off": [], "order": []}
+    for block in range(BLOCKS):
+        for mode in found:
+            switch.turn_to(mode)
+            found[mode] += line.bound_alone(f"{mode}-{block}", lambda number: number >= OF_BLOCK)
+    return _SHARED.row(1e3 * percentile(found["order"], 50), 1e3 * percentile(found["off"], 50))
+
+
+def _controller(place: Arena, parts: ExitStack) -> "Switch":
+    """A controller that gives turns, and how it is told not to."""
+    policy = Path(parts.enter_context(TemporaryDirectory())) / "policy.yaml"
+    _write(policy, "order")
+    daemon = Parts(place.cluster).start_controller({names.setting("policy_file"): str(policy)})
+    parts.callback(daemon.kill)
+    return Switch(place, policy, daemon)
+
+
+def _write(policy: Path, mode: str) -> None:
+    policy.write_text(f"fair_shares: {{mode: {mode}}}\n")
+
+
+class Switch:
+    """The policy file of a controller, which reads it within seconds."""
+
+    def __init__(self, place: Arena, policy: Path, daemon: Daemon) -> None:
+        self._place, self._policy, self.daemon = place, policy, daemon
+
+    def turn_to(self, mode: str) -> None:
+        """The mode is in force when this returns."""
+        _write(self._policy, mode)
+        if not poll(lambda: (self._mode() or "off") == mode, seconds=_SWITCHED_WITHIN):
+            raise RuntimeError(f"The controller does not say that its mode is {mode}.")
+
+    def _mode(self) -> str | None:
+        lease = self._place.kube.get(LEASES, names.CONTROLLER_LEASE, namespace=names.NAMESPACE)
+        return lease.metadata.annotation(names.FAIR_SHARES)
 
 
 class Line:
@@ -167,5 +222,5 @@ def _queued(name: str, user: str, *, priority: int) -> dict[str, Any]:
 
 
 MEASURE: Final = Measure(
-    "turns", (*_FREED.values(), _RATE, _BESIDE, _BURST), measure, on_cluster=True, prepare=program
+    "turns", (_SHARED, *_FREED.values(), _RATE, _BESIDE, _BURST), measure, on_cluster=True, prepare=program
 )

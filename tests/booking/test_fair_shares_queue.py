@@ -7,7 +7,7 @@ import pytest
 
 from booking.eviction.holder_cache import HolderCache
 from booking.fair_shares.queue import queues
-from booking.policy.fair_shares import FairShares, ShareGroup, Standing
+from booking.policy.fair_shares import FairShares, Mode, ShareGroup, Standing
 from cluster import names
 from cluster.decide.eviction.costs import microseconds
 from cluster.decide.fairshare import Account, Books, Tenant
@@ -110,6 +110,18 @@ def test_a_turn_is_due_when_what_was_withheld_pays_for_it(cluster: FakeCluster) 
     found = queues(snapshot, HolderCache(), shares, recorded=recorded)[A100]
     due = {one.pod.metadata.name: one.turn_due for one in found.waiting}
     assert due == {"big": snapshot.now + timedelta(hours=3), "bob-1": None, "bob-2": None}
+
+
+@pytest.mark.parametrize("mode", ["reclaim", "order"])
+def test_it_is_said_when_gpus_are_taken_back_as_the_controller_has_found_out(
+    cluster: FakeCluster, mode: Mode
+) -> None:
+    """For who is below the share: not for bob."""
+    snapshot, now = cluster.snapshot(), microseconds(cluster.clock.now())
+    books = Books(at=now, due={"uid-alice": now + HOUR, "uid-bob-1": now + HOUR, "uid-gone": now})
+    found = queues(snapshot, HolderCache(), FairShares(mode=mode), recorded={A100: books})[A100]
+    found_out = {one.pod.metadata.name: one.taken_at for one in found.waiting if one.taken_at}
+    assert found_out == ({"alice": snapshot.now + timedelta(hours=1)} if mode == "reclaim" else {})
 
 
 def test_groups_of_the_api_server_and_namespaces_divide_the_line(cluster: FakeCluster) -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.decide.fairshare import Reclaim, Shares, ShareSettings, Standing, Tree
-from cluster.decide.fairshare.settings import DAY, HOUR, MINUTE
+from cluster.decide.fairshare import Reclaim, Shares, ShareSettings, Standing, Tenant, Tree
+from cluster.decide.fairshare.settings import DAY, HOUR, MINUTE, Amount
 from tests.fairness.machines import Machines
 from tests.fairness.ours import FairShares
 from tests.fairness.simulation import Job, Simulation, job
@@ -23,8 +23,8 @@ HOUR_AFTER = HOUR + LAST_ARRIVAL * 1_000_000
 class Watched(FairShares):
     """Checks every pass."""
 
-    deficits: list[tuple[int, int | Fraction, int]] = field(default_factory=list)
-    """Instant, deficit after a pass, GPUs that it took."""
+    deficits: list[tuple[int, tuple[Amount, Amount], int]] = field(default_factory=list)
+    """Instant, ``deficits`` after a pass, GPUs that it took."""
 
     def start(self, simulation: Simulation) -> None:
         """No free device is refused to a unit that fits."""
@@ -50,9 +50,9 @@ class Watched(FairShares):
         for made in self.made[known:]:
             shares = self._check(shares, made)
         if self.settings.turn is None:
-            assert simulation.shares.deficit <= before.deficit
+            assert deficits(simulation.shares) <= deficits(before)
         self.deficits.append(
-            (simulation.now, simulation.shares.deficit, simulation.measures.taken_gpus - evictions)
+            (simulation.now, deficits(simulation.shares), simulation.measures.taken_gpus - evictions)
         )
 
     def _check(self, shares: Shares, made: Reclaim) -> Shares:
@@ -64,9 +64,24 @@ class Watched(FairShares):
         after = shares.after(changes)
         if made.kind == 1:
             assert after.over(unit.tenant) == 0
-            assert after.deficit == shares.deficit - unit.gpus
-            assert all(not after.lacks(one.unit.tenant) for one in found.units.values())
+            losers = {one.unit.tenant for one in found.units.values()}
+            if all(loser.group == unit.tenant.group for loser in losers):
+                assert after.deficit == shares.deficit - unit.gpus
+                assert not any(map(after.lacks, losers))
+            else:
+                assert deficits(after)[0] == deficits(shares)[0] - unit.gpus
+                assert not any(after.lacks(below_root(loser)) for loser in losers)
         return after
+
+
+def below_root(tenant: Tenant) -> Tenant:
+    return Tenant("", tenant.group) if tenant.group else tenant
+
+
+def deficits(shares: Shares) -> tuple[Amount, Amount]:
+    """What groups and tenants without one lack; what all tenants lack: the first falls, or the second."""
+    nodes = {below_root(tenant) for tenant in shares.deserved}
+    return sum(map(shares.lacks, nodes)), shares.deficit
 
 
 NODE_GPUS = 8
@@ -124,8 +139,8 @@ def test_reclaims_within_shares_end_and_are_never_reversed(
     rule = Watched(ARTICLE)
     a_run(jobs, rule, nodes=nodes, days=0.1, tree=tree, groups=groups)
     late = [(deficit, taken) for at, deficit, taken in rule.deficits if at > LAST_ARRIVAL * 1_000_000]
-    deficits = [deficit for deficit, _ in late]
-    assert deficits == sorted(deficits, reverse=True)
+    after = [deficit for deficit, _ in late]
+    assert after == sorted(after, reverse=True)
     assert not any(taken for at, _, taken in rule.deficits if at > HOUR_AFTER)
 
 

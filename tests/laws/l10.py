@@ -2,8 +2,8 @@
 
 Judged when devices are kept for a turn, by shares that are computed here a second time, where everybody
 weighs the same (a test whose policy has groups, quotas or weights says so to the watcher). Turns beyond a
-share, and gangs, have tests of their own. A take within shares lowers the sum of deficits by exactly what it
-gives. What is free goes to nobody who holds more than another for whose pod it would do: so nobody starves
+share, and gangs, are judged in ``l10_turns``. A take within shares lowers the sum of deficits by exactly what
+it gives. What is free goes to nobody who holds more than another for whose pod it would do: so nobody starves
 while others get more. No owner's pods are taken more than three times a day, and nothing is taken back while
 nobody else has come, gone or changed. In a quiet cluster no free device is refused to a pod that waits in
 line. That no booked pod is taken is judged with L2 and L3.
@@ -21,6 +21,7 @@ from typing import Final
 from cluster import names
 from cluster.decide.protection import never_evicted_reason
 from cluster.objects.device_selector import device_selector_of
+from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device, resource_of
 from cluster.objects.pods import Pod, is_live, is_terminating
@@ -36,6 +37,8 @@ from tests.laws.state import State
 LAW: Final = "L10"
 MOST_A_DAY: Final = 3
 DAY: Final = timedelta(hours=24)
+TOGETHER: Final = timedelta(minutes=15)
+"""Within so long all pods of a gang leave, which counts as once."""
 GIVEN_FOR: Final = timedelta(seconds=15)
 """Seconds after the controller's last sign of life within which turns are given."""
 
@@ -91,11 +94,12 @@ class Pool:
         )
 
 
-def pool_of(model: str, state: State, now: datetime) -> Pool:
-    """The pool of a model at an instant."""
+def pool_of(model: str, state: State, now: datetime, *, without: frozenset[str] = frozenset()) -> Pool:
+    """The pool of a model at an instant. Args: without: uids of pods that count as if they had no hold."""
     pool, booked = Pool(), cover(state, now)
-    leaving = {uid for hold in holds(state).values() for uid in hold.victims}
-    kept = {uuid: uid for uid, hold in holds(state).items() for uuid in hold.devices}
+    standing = {uid: hold for uid, hold in holds(state).items() if uid not in without}
+    leaving = {uid for hold in standing.values() for uid in hold.victims}
+    kept = {uuid: uid for uid, hold in standing.items() for uuid in hold.devices}
     for name, node in state.nodes.items():
         if node.spec.unschedulable or not is_alive(name, state, now):
             continue
@@ -114,16 +118,25 @@ def pool_of(model: str, state: State, now: datetime) -> Pool:
                 if not is_terminating(pod) and pod.metadata.uid not in leaving:
                     pool.holds[tenant_of(pod)] += 1
     pool.wants = Counter(pool.holds)
-    for pod in waiting(state, booked):
-        if _could_have(pod, model, state):
+    for pod in waiting(state, booked, without):
+        if _could_have(pod, model, state) and is_whole(pod, state):
             pool.wants[tenant_of(pod)] += sum(needed(pod).values())
     return pool
 
 
-def waiting(state: State, booked: Mapping[str, object]) -> Iterator[Pod]:
-    """Pods without a booking that wait for a turn."""
+def is_whole(pod: Pod, state: State) -> bool:
+    """Whether all pods of its gang exist; of a single pod always."""
+    gang = gang_of(pod)
+    return gang is None or sum(gang_of(o) == gang for o in state.pods.values() if is_live(o)) >= gang.size
+
+
+def waiting(
+    state: State, booked: Mapping[str, object], without: frozenset[str] = frozenset()
+) -> Iterator[Pod]:
+    """Pods without a booking that wait for a turn; those of ``without`` as if they had no hold."""
     for uid, pod in state.by_node[""].pods.items() if "" in state.by_node else ():
-        is_apart = uid in booked or other_gates(pod) or pod.metadata.annotation(names.HOLD)
+        has_hold = uid not in without and pod.metadata.annotation(names.HOLD)
+        is_apart = uid in booked or other_gates(pod) or has_hold
         if (
             is_live(pod)
             and not is_apart
@@ -154,7 +167,7 @@ def unfair_turn(change: Change, state: State, now: datetime) -> Iterator[str]:
     hold = hold_on(after) if after else None
     if after is None or hold is None or hold.need != "share" or (before is not None and hold_on(before)):
         return
-    if is_owed(after) or any(map(is_of_a_gang, state.pods.values())):
+    if is_owed(after) or is_of_a_gang(after):
         return
     known = state.nodes.get(hold.node)
     devices = advertised_devices(known) if known else ()
@@ -203,7 +216,7 @@ class _Turn:
         mine, node = self.pool.holds[tenant_of(self.pod)], self.hold.node
         for other in waiting(self.state, cover(self.state, self.now)):
             theirs = self.pool.holds[tenant_of(other)]
-            if theirs < mine and is_queued(other) and self._fits(other):
+            if theirs < mine and is_queued(other) and not is_of_a_gang(other) and self._fits(other):
                 yield (
                     f"{self.pod.key} has its turn on {node}, whose owner holds {mine} {self.model}, before"
                     f" {other.key}, whose owner holds {theirs}."
@@ -253,10 +266,13 @@ class Takings:
     def _take(self, victim: Pod, taker: Pod, at: datetime) -> Iterator[str]:
         owner = owner_of(victim)
         self._ours.add(owner)
-        if is_of_a_gang(victim):
-            return
         recent = [then for then in self._taken.get(owner, ()) if at - then < DAY]
+        if is_of_a_gang(victim) and recent and at - recent[-1] < TOGETHER:
+            return
         self._taken[owner] = [*recent, at]
+        left = turn_left(victim, at)
+        if left > 0:
+            yield f"{victim.key} is taken for a share in its turn, of which {left:.0f} s are left."
         if len(recent) >= MOST_A_DAY:
             yield f"{victim.key} is taken for a share, and {len(recent)} times before within a day."
         if is_owed(taker):
@@ -270,8 +286,16 @@ class Takings:
         self._given.add(pair)
 
 
+def turn_left(pod: Pod, at: datetime) -> float:
+    """Seconds for which a pod may not be taken for a share, since it runs in a turn."""
+    text, began = pod.metadata.annotation(names.TURN), pod.status.start_time
+    return 0 if not text or began is None else int(text) - (at - began).total_seconds()
+
+
 def owner_of(pod: Pod) -> str:
-    """Equal for a pod and those that come in its place."""
+    """Equal for a pod and those that come in its place; for all pods of a gang."""
+    if gang := gang_of(pod):
+        return gang.key
     controller = pod.metadata.controller
     return controller.uid if controller else pod.key
 

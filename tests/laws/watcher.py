@@ -12,7 +12,7 @@ from typing import Any, Final
 from cluster.kube.resources import Object
 from cluster.process.clock import Clock
 from deviceplugin.allocation.pod_devices import PodDevices
-from tests.laws import l1, l2, l3, l4, l5, l6, l9, l10
+from tests.laws import l1, l2, l3, l4, l5, l6, l9, l10, l10_turns
 from tests.laws.broken import LawBrokenError
 from tests.laws.changes import WATCHED, Change
 from tests.laws.claims import KINDS, ClaimedPods
@@ -88,6 +88,7 @@ class LawWatcher:
         self._comebacks = l4.Comebacks()
         self._unvouched = l9.Unvouched()
         self._takings = l10.Takings()
+        self._owing = l10_turns.Owing()
         self.all_weigh_the_same = True
         """Whether nobody has a group, quota, limit or weight: otherwise shares are not judged (law L10)."""
         self._havings = l1.Havings()
@@ -136,6 +137,8 @@ class LawWatcher:
             found += [(l4.LAW, wrong) for wrong in self._comebacks.see(change, self.state)]
             found += [(l9.LAW, wrong) for wrong in self._unvouched.see(change)]
             found += [(l10.LAW, wrong) for wrong in self._takings.see(change, self.state)]
+            if self.all_weigh_the_same:
+                found += [(l10.LAW, wrong) for wrong in self._owing.see(change, self.state)]
             if l1.may_matter(change):
                 found += self._doubly_had(change.instant)
             self._break(found)
@@ -218,6 +221,7 @@ class LawWatcher:
             self._comebacks = l4.Comebacks()
             self._comebacks.know(self.state)
             self._takings = l10.Takings()
+            self._owing = l10_turns.Owing()
             self._reported.clear()
             self._expected.clear()
             self._first, self._is_shown = None, False

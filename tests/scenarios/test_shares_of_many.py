@@ -184,20 +184,39 @@ def test_three_hundred_pods_of_bob_gain_him_nothing(world: World) -> None:
     settled(world)
 
 
-def test_many_accounts_of_one_group_have_one_share(world: World, policy: Policy) -> None:
+@pytest.mark.parametrize("turn", ["PT4H", "none"])
+@pytest.mark.parametrize("accounts", [2, 4])
+def test_many_accounts_of_one_group_have_one_share(
+    accounts: int, turn: str, world: World, policy: Policy
+) -> None:
+    """Also where each has one GPU, and deserves half a one."""
     world.laws.all_weigh_the_same = False
-    puppets = ["puppet-0", "puppet-1"]
-    groups = f"{{lab: {{members: [{', '.join(puppets)}]}}, other: {{members: [alice]}}}}"
-    policy.write(**AT_ONCE, groups=groups)
-    for name in puppets:
-        for number in range(2):
-            Person(world, name).create(a_pod(f"{name}-{number}"))
-    world.until(lambda: sum(running(world, name) for name in puppets) == 4, "they have all GPUs")
+    puppets = [f"puppet-{number}" for number in range(accounts)]
+    policy.write(**AT_ONCE, turn=turn, groups="{lab: {namespaces: [lab]}, other: {members: [alice]}}")
+    for number in range(4):
+        Person(world, puppets[number % accounts]).create(a_pod(f"puppet-{number}"), namespace="lab")
+
+    def theirs() -> int:
+        return sum(pod.status.phase == "Running" for pod in world.pods(namespace="lab"))
+
+    world.until(lambda: theirs() == 4, "they have all GPUs")
     for number in range(4):
         world.alice.create(a_pod(f"alice-{number}"))
     world.until(lambda: running(world, "alice") == 2, "the share of alice is half", within=120)
     settled(world, 2 * HOUR)
-    assert running(world, "alice") == 2
+    assert (running(world, "alice"), theirs()) == (2, 2)
+
+
+def test_behind_accounts_with_a_gpu_each_of_no_group_a_turn_is_paid_for(world: World, policy: Policy) -> None:
+    """Of five shares of 0.8 GPUs, alice has none: she is due after a few hours. Nobody saves anything."""
+    policy.write(**AT_ONCE, turn_loss="none")
+    for number in range(4):
+        Person(world, f"puppet-{number}").create(a_pod(f"puppet-{number}"))
+    world.run(60)
+    world.alice.create(a_pod("alice"))
+    world.until(lambda: runs(world, "alice"), "alice has a turn", within=4 * HOUR)
+    settled(world, HOUR)
+    assert runs(world, "alice")
 
 
 def test_a_request_that_no_node_can_meet_earns_nothing(world: World, policy: Policy) -> None:
@@ -249,3 +268,18 @@ def test_a_controller_that_learns_of_everything_late_gives_the_same(world: World
     world.until(lambda: running(world, "alice") == 2, "alice has her share", within=300)
     settled(world, 600)
     assert (running(world, "bob"), len(left(world, were))) == (2, 2)
+
+
+def test_an_api_server_that_is_away_while_a_gpu_is_being_taken_costs_nobody_another(
+    world: World, policy: Policy
+) -> None:
+    policy.write(**AT_ONCE)
+    were = fill(world)
+    for name in BOBS:
+        world.bob.annotate(name, notice="PT1M")
+    world.alice.create(a_pod("alice"))
+    world.until(lambda: is_kept(world, "alice"), "devices are kept")
+    world.away(45)
+    served_within(world, "alice", 240)
+    assert len(left(world, were)) == 1
+    settled(world)

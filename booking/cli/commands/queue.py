@@ -61,6 +61,9 @@ def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...
     def due(row: Row) -> str | None:
         return printed.short(row["turn_due"], zone, now) if zone and _in_turn(row) else None
 
+    def taken(row: Row) -> str | None:
+        return printed.short(row["taken_at"], zone, now) if zone and _takes_back(row) else None
+
     return (
         Column("MODEL", lambda r: r["model"], may_be_cut=True),
         Column("PLACE", _place),
@@ -69,11 +72,16 @@ def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...
         Column("GPUS", lambda r: r["gpus"]),
         Column("SINCE", since),
         *([Column("TURN DUE", due)] if any(map(_in_turn, rows)) else ()),
+        *([Column("TAKEN BACK", taken)] if any(map(_takes_back, rows)) else ()),
     )
 
 
 def _in_turn(row: Row) -> bool:
     return row.get("turn_due") is not None
+
+
+def _takes_back(row: Row) -> bool:
+    return row.get("taken_at") is not None
 
 
 def _place(row: Row) -> Any:

@@ -128,7 +128,7 @@ class Accounts:
 
     def begin_no_loan(self, model: str) -> None:
         """Nobody is due for devices of a model that others have."""
-        self.record.books[model] = replace(self.books(model), loan_since=None)
+        self.record.books[model] = replace(self.books(model), loan_since=None, due={})
 
     def granted(self, model: str, units: Iterable[tuple[Tenant, Amount]]) -> None:
         """These have got devices."""

@@ -29,6 +29,7 @@ TOGETHER: Final = 15 * MINUTE
 """Within so long all pods of a gang leave, whatever notice each of them has."""
 MOST_OF_BOOKS: Final = 600_000
 MOST_OF_TAKEN: Final = 200_000
+MOST_OF_DUE: Final = 100_000
 """Bytes of each part; a ConfigMap has at most 1 MiB. What would decide least is left out: an account that is
 missing begins anew."""
 
@@ -91,7 +92,12 @@ class RecordStore:
     def save(self, record: Record, now: int) -> None:
         """Write the record, if it is another than this process wrote last."""
         loans = {model: one.loan_since for model, one in record.books.items() if one.loan_since is not None}
-        stored = StoredRecord(books=_written(record.books), taken=_newest(record.taken), loans=loans)
+        stored = StoredRecord(
+            books=_written(record.books),
+            taken=_newest(record.taken),
+            loans=loans,
+            due=_earliest(record.books),
+        )
         is_empty = self._saved is None and not any(stored.books.values()) and not stored.taken
         if is_empty or stored == self._saved:
             return
@@ -146,6 +152,14 @@ def _weight(one: tuple[str, StoredAccount]) -> Any:
 def _newest(taken: Mapping[str, list[int]]) -> dict[str, tuple[int, ...]]:
     every = ((key, tuple(at)) for key, at in taken.items())
     return dict(sorted(_within(every, lambda one: (-one[1][-1], one[0]), most=MOST_OF_TAKEN)))
+
+
+def _earliest(books: Mapping[str, Books]) -> dict[str, dict[str, int]]:
+    every = ((at, model, uid) for model, one in books.items() for uid, at in one.due.items())
+    found: dict[str, dict[str, int]] = {}
+    for at, model, uid in sorted(_within(every, lambda one: one, most=MOST_OF_DUE)):
+        found.setdefault(model, {})[uid] = at
+    return found
 
 
 def _within(every: Iterable[T], weight: Callable[[T], Any], *, most: int) -> list[T]:

@@ -102,6 +102,12 @@ class Turns:
         self._next = now + RESTS * (now - begun)
         return found
 
+    def foreseen(self) -> Mapping[str, tuple[Pod, int]]:
+        """Uid of a unit that waits -> its pod, of a gang the first, and when GPUs are taken back for it."""
+        waiting = self.lines.applicants()
+        books = (self.accounts.books(model) for model in self.lines.of_model)
+        return {uid: (waiting[uid].pod, at) for one in books for uid, at in one.due.items() if uid in waiting}
+
     def without_a_turn(self) -> list[Pod]:
         """Pods that no turn can serve: they wait for the scheduler alone."""
         return [*self._applicants.odd(), *self.lines.infeasible()]

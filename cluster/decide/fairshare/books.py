@@ -41,6 +41,8 @@ class Books:
     accounts: Mapping[Tenant, Account] = field(default_factory=dict)
     loan_since: int | None = None
     """Since when a unit has been due for devices that only protections keep from it."""
+    due: Mapping[str, int] = field(default_factory=dict)
+    """Uid of a waiting unit -> when devices are taken for it if nothing changes, where that is known."""
 
     def of(self, node: Tenant) -> Account:
         """The account of a tenant or group."""

@@ -1,8 +1,9 @@
 """Whether devices may be taken for a unit, and from whom: the one function that plans, checks and explains.
 
-Class 1: its tenant stays within its share, and so does everybody who loses something. The sum of deficits
-falls by exactly what is given, so this ends and is never reversed. Class 2, a turn: the unit does not fit
-into its tenant's share, or takes something of others' shares, and its tenant has paid for that by waiting.
+Class 1: its tenant stays within its share, and so does everybody who loses something; of another group, the
+group as a whole. The sum of deficits falls by exactly what is given, among tenants of one group and among
+groups, so this ends and is never reversed. Class 2, a turn: the unit does not fit into its tenant's share, or
+takes something of others' shares, and its tenant has paid for that by waiting.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,9 +18,10 @@ from cluster.decide.fairshare.shares import Shares
 from cluster.decide.fairshare.tenants import Tenant
 from cluster.decide.fairshare.units import Unit
 
-Tier = Literal["spare", "ahead", "anybody", "movable"]
-"""From whom a turn takes first: who keeps the share; who had more than the share so far; anybody who is less
-behind; and then also units that find room elsewhere at once, and the tenant's own."""
+Tier = Literal["spare", "group", "ahead", "anybody", "movable"]
+"""From whom is taken first: who keeps the share; members of another group that keeps its share as a whole, as
+where they hold one GPU each; for a turn also who had more than the share so far; anybody who is less behind;
+and then also units that find room elsewhere at once, and the tenant's own."""
 Reason = Literal[
     "", "not-starved", "patience", "lag", "victims-share", "worth", "turn-loss", "cap", "no-victims"
 ]
@@ -103,7 +105,8 @@ class Case:
         gone = shares.tree.sums(losses)
         excess = {node: self._excess(node, gone.get(node, 0)) for node in mine}
         below = {node: self._below(node, gone[node]) for node in theirs}
-        if not own and not any(excess.values()) and not any(below.values()):
+        is_within = not any(below[node] for node in below if not self._is_inside_another(node))
+        if not own and not any(excess.values()) and is_within:
             return self._worth(self.destroyed_before(taken, lost))
         return self._turn(excess, below, theirs, lost=lost, given=self._given(taken))
 
@@ -121,9 +124,11 @@ class Case:
         """How many GPUs a tenant may lose to the unit at most, whatever others lose."""
         amounts = []
         for node, against in self._theirs({tenant: 1}).items():
+            if tier == "group" and self._is_inside_another(node):
+                continue
             over = self.shares.held.get(node, 0) - self.shares.deserved.get(node, 0)
             lag, turn = self.books.of(node).lag, self.settings.turn
-            if tier == "spare" or turn is None:
+            if tier in {"spare", "group"} or turn is None:
                 amounts.append(over)
             elif tier == "ahead":
                 amounts.append(max(0, over) + Fraction(max(0, -lag), turn))
@@ -141,6 +146,10 @@ class Case:
                     is_below_root = not node.user or not node.group
                     found[node] = self.path[0] if is_below_root else self.path[-1]
         return found
+
+    def _is_inside_another(self, node: Tenant) -> bool:
+        """Whether it is a tenant of another group: what that gives back is divided within it afterwards."""
+        return bool(node.user and node.group) and node.group != self.unit.tenant.group
 
     def _excess(self, node: Tenant, gone: Amount) -> Amount:
         gained = self.unit.gpus - gone

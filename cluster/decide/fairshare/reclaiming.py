@@ -15,7 +15,10 @@ from cluster.decide.fairshare.shares import Shares
 from cluster.decide.fairshare.tenants import Tenant
 from cluster.decide.fairshare.units import Running, Unit
 
-TIERS: Final[tuple[Tier, ...]] = ("spare", "ahead", "anybody", "movable")
+WITHIN_SHARES: Final[tuple[Tier, ...]] = ("spare", "group")
+TIERS: Final[tuple[Tier, ...]] = (*WITHIN_SHARES, "ahead", "anybody", "movable")
+MOST_FORESEEN: Final = 20
+"""Units for which a pass finds out when devices will be taken, at most: that is a search more for each."""
 _Moved = Callable[[Mapping[str, Running], AbstractSet[str]], frozenset[str]]
 
 
@@ -40,7 +43,7 @@ class Outcome:
     shares: Shares
     """After them."""
     books: Books
-    """What was destroyed for a tenant is charged to it, and loans begin or end."""
+    """What was destroyed for a tenant is charged to it, loans begin or end, and who is due when is known."""
     verdicts: Mapping[str, Verdict]
     """Uid of a waiting unit of a starved tenant for which nothing is taken now -> why."""
 
@@ -70,7 +73,10 @@ def reclaim(inputs: Pass) -> Outcome:
     books = one.books
     loan = (books.loan_since or books.at) if one.is_due else None
     return Outcome(
-        reclaims=made, shares=one.shares, books=replace(books, loan_since=loan), verdicts=one.verdicts
+        reclaims=made,
+        shares=one.shares,
+        books=replace(books, loan_since=loan, due=one.due),
+        verdicts=one.verdicts,
     )
 
 
@@ -94,7 +100,13 @@ class _Round:
         self.shares, self.books = inputs.shares, inputs.books
         self.verdicts: dict[str, Verdict] = {}
         self.is_due = False
+        self.due: dict[str, int] = {}
+        """Uid of a waiting unit -> when devices are taken for it, if nothing changes."""
+        self._foreseen = 0
         self._search = Search(inputs.places, inputs.running)
+        tiers = TIERS if inputs.settings.turn is not None else WITHIN_SHARES
+        has_groups = any(node.group for node in inputs.shares.deserved)
+        self._tiers = tuple(tier for tier in tiers if tier != "group" or has_groups)
         self._gone: set[str] = set()
         """Uids of units that have been given devices, or taken, in this pass."""
 
@@ -112,6 +124,8 @@ class _Round:
                 continue
             if self._inputs.is_known_to_fail(unit):
                 self.is_due = self.is_due or self._inputs.books.loan_since is not None
+                if unit.uid in self._inputs.books.due:
+                    self.due[unit.uid] = self._inputs.books.due[unit.uid]
             elif made := self._serve(unit):
                 return made
             tried.add(one)
@@ -132,15 +146,30 @@ class _Round:
             made, verdict = self._attempt(case)
             if made is not None:
                 return made
-            if self._settings.lends and verdict.reason == "no-victims" and not self.is_due:
-                self.is_due = self._attempt(case, ignores_protection=True)[0] is not None
+            if verdict.reason in {"no-victims", "worth"}:
+                self._look_ahead(case, verdict)
         self.verdicts[unit.uid] = verdict
         return None
 
+    def _look_ahead(self, case: Case, verdict: Verdict) -> None:
+        """Who could leave without protections: whether the unit is due, and when devices are taken for it."""
+        lends = self._settings.lends and verdict.reason == "no-victims" and not self.is_due
+        if not lends and self._foreseen >= MOST_FORESEEN:
+            return
+        self._foreseen += 1
+        made, later = self._attempt(case, ignores_protection=True)
+        self.is_due = self.is_due or (lends and made is not None)
+        known = [one.due_in for one in (verdict, later) if one.due_in is not None]
+        if known:
+            self.due[case.unit.uid] = self.books.at + min(known)
+
     def _attempt(self, case: Case, *, ignores_protection: bool = False) -> tuple[Reclaim | None, Verdict]:
-        """The first tier with a legal set that is not too dear; the verdict if nothing is taken."""
+        """The first tier with a legal set that is not too dear; the verdict if nothing is taken.
+
+        ``ignores_protection``: the verdict says for how long protections, and what is lost, stand against it.
+        """
         best = Verdict(0, "no-victims")
-        for tier in TIERS if self._settings.turn is not None else TIERS[:1]:
+        for tier in self._tiers:
             moved = self._movable if tier == "movable" else _nothing_moves
 
             def permits(units: Mapping[str, Running], nodes: AbstractSet[str], moved: _Moved = moved) -> bool:
@@ -164,12 +193,27 @@ class _Round:
                 continue
             moves = moved(found.units, found.nodes)
             verdict = case.judge(_losses(found.units, moves), found.lost)
+            if ignores_protection and (verdict.kind or verdict.due_in is not None):
+                verdict = replace(verdict, due_in=max(verdict.due_in or 0, self._protected_for(found)))
             if verdict.kind:
                 return Reclaim(unit=case.unit, kind=verdict.kind, found=found, moved=moves), verdict
             if verdict.reason == "worth":
                 return None, verdict
             best = verdict
         return None, best
+
+    def _protected_for(self, found: Found) -> int:
+        """Microseconds until no unit of them is protected."""
+        now = self.books.at
+        ends = (self._protected_until(one) for one in found.units.values())
+        return max(0, max(ends, default=now) - now)
+
+    def _protected_until(self, one: Running) -> int:
+        lent_since = self._inputs.books.loan_since
+        is_on_loan = (
+            lent_since is not None and one.since >= lent_since and self.shares.over(one.unit.tenant) > 0
+        )
+        return one.protected_until(self._settings, self.books.at, is_on_loan=is_on_loan)
 
     def _movable(self, units: Mapping[str, Running], nodes: AbstractSet[str]) -> frozenset[str]:
         return self._inputs.places.elsewhere(units.values(), nodes)
@@ -178,15 +222,13 @@ class _Round:
         self, case: Case, tier: Tier, most: Callable[[Tenant], Amount], *, ignores_protection: bool
     ) -> Callable[[Running], bool]:
         """Whether a unit may leave in this tier, judged alone."""
-        own, now, settings = case.unit.tenant, self.books.at, self._settings
-        lent_since = self._inputs.books.loan_since
+        own, now = case.unit.tenant, self.books.at
 
         def may_leave(one: Running) -> bool:
             tenant = one.unit.tenant
             if one.unit.uid in self._gone:
                 return False
-            is_on_loan = lent_since is not None and one.since >= lent_since and self.shares.over(tenant) > 0
-            if not ignores_protection and one.protected_until(settings, now, is_on_loan=is_on_loan) > now:
+            if not ignores_protection and self._protected_until(one) > now:
                 return False
             if tenant == own:
                 return tier == "movable" and (

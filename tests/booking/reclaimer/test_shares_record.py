@@ -85,6 +85,13 @@ def test_nobody_was_starved_while_nobody_looked(store: RecordStore) -> None:
     assert found.of(Tenant("alice")) == replace(account, starved_since=NOW + HOUR - 20)
 
 
+def test_what_is_foreseen_is_kept_with_what_is_owed(store: RecordStore) -> None:
+    due = {"uid-alice": NOW + HOUR}
+    accounts = {Tenant("alice"): Account(starved_since=NOW)}
+    store.save(Record(books={"A100": Books(at=NOW, accounts=accounts, due=due)}), NOW)
+    assert store.load(NOW + 1).books["A100"].due == due
+
+
 class TestAnotherLeader:
     @pytest.fixture
     def clock(self) -> FakeClock:

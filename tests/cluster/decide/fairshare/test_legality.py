@@ -115,6 +115,17 @@ def test_where_the_group_has_its_share_only_its_own_members_give() -> None:
     assert case.judge({other: 1}, 0).kind == 0
 
 
+def test_a_group_gives_back_what_it_has_above_its_share_though_each_member_holds_one() -> None:
+    """Four accounts of a lab with a GPU each deserve half a one; below the lab's two nobody has to go."""
+    lab = [Tenant(f"account-{number}", "lab") for number in range(4)]
+    shares = deserve(Tree(groups={"lab": Standing()}), 4, dict.fromkeys(lab, 1), {ALICE: 4})
+    case = a_case(shares, starved(withheld=DAY), settings=ShareSettings(turn=None))
+    assert case.judge({lab[0]: 1}, 0) == Verdict(1)
+    assert a_case(shares, starved(withheld=DAY), gpus=2).judge({lab[0]: 1, lab[1]: 1}, 0).kind == 1
+    assert a_case(shares, starved(withheld=DAY), gpus=3).judge(dict.fromkeys(lab[:3], 1), 0).kind == 0
+    assert [case.allowance(lab[0], tier) for tier in ("spare", "group")] == [Fraction(1, 2), 2]
+
+
 def test_the_last_check_asks_the_same_function_again() -> None:
     """Bob's other pods have ended meanwhile: what was within shares is not any more."""
     victim = Running(unit=Unit(uid="b", tenant=BOB, gpus=1), since=0)
