@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.node_lease import FIRST_PAUSE, RENEW_EVERY, LeaseRenewer
+from cluster.objects.device_usage import NodeUsage, OverUser, encode_use
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 from demo.simulation.kubelet import Kubelet
@@ -32,6 +33,8 @@ class Agent(Part):
         self._kubelet = kubelet
         self.registers_after = 0.0
         """Seconds from its start until the kubelet has its devices."""
+        self.over_users: tuple[OverUser, ...] | None = None
+        """Pods that use more of a GPU than their shares; None: nobody measures that."""
 
     @property
     def node(self) -> str:
@@ -70,7 +73,9 @@ class Agent(Part):
 
     def annotations(self) -> Mapping[str, str | None]:
         """What each renewal of its Lease writes: how the GPUs are used, where somebody measures it."""
-        return {}
+        if self.over_users is None:
+            return {}
+        return {names.USE: encode_use(NodeUsage(at=self.clock.now(), over_users=self.over_users))}
 
     def read(self) -> PodDevices:
         """The kubelet's checkpoint: the interface ``Record``."""
