@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -21,6 +22,9 @@ from deviceplugin.injection.cdi import CDI_VERSION
 
 log = structlog.get_logger(__name__)
 
+NOTHING: Final[Mapping[Path, Path]] = {}
+_MOUNT_OPTIONS: Final = ["rw", "nosuid", "nodev", "noexec", "rbind", "rprivate"]
+
 
 class ShareFiles:
     """Files in the container runtime's folder; safe from any thread, as each slot has a file of its own."""
@@ -28,8 +32,15 @@ class ShareFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(self, slots: Iterable[str], environment: Mapping[str, str]) -> None:
+    def write(
+        self, slots: Iterable[str], environment: Mapping[str, str], mounts: Mapping[Path, Path] = NOTHING
+    ) -> None:
         """Write the files of a container's slots, atomically.
+
+        Args:
+            slots: of the container.
+            environment: variable -> value.
+            mounts: path in the container -> the host's, which it may write if its user may.
 
         Raises:
             OSError: one cannot be written.
@@ -40,7 +51,7 @@ class ShareFiles:
             # The runtime reads files that end in .json: the name of the unfinished one must not.
             unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
             try:
-                unfinished.write_bytes(specification(slot, environment))
+                unfinished.write_bytes(specification(slot, environment, mounts))
                 unfinished.replace(path)
             except OSError:
                 unfinished.unlink(missing_ok=True)
@@ -74,12 +85,20 @@ class ShareFiles:
             )
 
 
-def specification(slot: str, environment: Mapping[str, str]) -> bytes:
+def specification(
+    slot: str, environment: Mapping[str, str], mounts: Mapping[Path, Path] = NOTHING
+) -> bytes:
     """The text of a slot's specification. Equal input gives equal text."""
     variables = [f"{name}={value}" for name, value in sorted(environment.items())]
+    edits: dict[str, object] = {"env": variables}
+    if mounts:
+        edits["mounts"] = [
+            {"hostPath": str(host), "containerPath": str(path), "options": _MOUNT_OPTIONS}
+            for path, host in sorted(mounts.items())
+        ]
     spec = {
         "cdiVersion": CDI_VERSION,
         "kind": names.SHARE_KIND,
-        "devices": [{"name": as_a_name(slot), "containerEdits": {"env": variables}}],
+        "devices": [{"name": as_a_name(slot), "containerEdits": edits}],
     }
     return json.dumps(spec, indent=2).encode() + b"\n"
