@@ -21,6 +21,7 @@ from deviceplugin.dra.prepared import PreparedFile
 from deviceplugin.dra.registration import Endpoints as ClaimEndpoints
 from deviceplugin.dra.serving import ClaimServing, has_claims, held_by_claims, prepared_file
 from deviceplugin.injection.host_cdi_files import HostFolders
+from deviceplugin.injection.mps_daemons import MpsDaemons
 from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.kubelet.checkpoint import CheckpointFile
 from deviceplugin.kubelet.pod_access import PodAccess
@@ -118,6 +119,7 @@ def _preparation(
         pods=sources.pods.at_once,
         claimed=claimed_devices(settings),
         host=HostFolders(settings.host_cdi_dirs),
+        daemons=MpsDaemons(settings.mps_root, clock),
         metrics=metrics,
         clock=clock,
     )
@@ -153,6 +155,8 @@ def _registrations(
             resource=resource,
             strategy=settings.device_list_strategy,
             shares=ShareFiles(settings.cdi_dir),
+            daemons=MpsDaemons(settings.mps_root, clock),
+            hook=settings.sharing_hook,
             clock=clock,
         )
         endpoints = Endpoints(folder=settings.device_plugins, resource=resource, names=sockets)

@@ -18,10 +18,12 @@ from cluster.kube.access_review import Permission
 from cluster.kube.errors import ApiError
 from cluster.kube.events import NAMESPACE_OF_NODES
 from cluster.objects.nodes import Node
+from cluster.process.clock import SystemClock
 from deviceplugin.beside.choice import Whose, whose
 from deviceplugin.beside.observer import amounts
 from deviceplugin.beside.opening import Opening
 from deviceplugin.injection import cdi, driver
+from deviceplugin.injection.mps_daemons import MpsDaemons
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointFile
 from deviceplugin.kubelet.pod_access import wrong_root
@@ -153,6 +155,9 @@ def _shares(settings: Settings, tools: Tools) -> Finding:
             f"With the strategy {settings.device_list_strategy} containers get their GPUs, but are not told"
             f" how much of them they may use: set {names.setting('device_list_strategy')} to {Strategy.CDI}."
         )
+        return Finding(about, "warning", message)
+    if settings.mps_root is not None and not MpsDaemons(settings.mps_root, SystemClock()).answering():
+        message = f"No MPS control daemon has answered lately, by {settings.mps_root}: see the pods of sharing.mps."
         return Finding(about, "warning", message)
     return Finding(about, "fine", f"{slots} containers can share a GPU.")
 

@@ -10,7 +10,7 @@ Source: Container Device Interface specification 0.6.0.
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +19,11 @@ import structlog
 from cluster import names
 from cluster.objects.slots import as_a_name
 from deviceplugin.injection.cdi import CDI_VERSION
+from deviceplugin.injection.share_edits import ShareEdits
 
 log = structlog.get_logger(__name__)
 
-NOTHING: Final[Mapping[Path, Path]] = {}
-_MOUNT_OPTIONS: Final = ["rw", "nosuid", "nodev", "noexec", "rbind", "rprivate"]
+_MOUNT_OPTIONS: Final = ("nosuid", "nodev", "rbind", "rprivate")
 
 
 class ShareFiles:
@@ -32,15 +32,8 @@ class ShareFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(
-        self, slots: Iterable[str], environment: Mapping[str, str], mounts: Mapping[Path, Path] = NOTHING
-    ) -> None:
+    def write(self, slots: Iterable[str], edits: ShareEdits) -> None:
         """Write the files of a container's slots, atomically.
-
-        Args:
-            slots: of the container.
-            environment: variable -> value.
-            mounts: path in the container -> the host's, which it may write if its user may.
 
         Raises:
             OSError: one cannot be written.
@@ -51,7 +44,7 @@ class ShareFiles:
             # The runtime reads files that end in .json: the name of the unfinished one must not.
             unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
             try:
-                unfinished.write_bytes(specification(slot, environment, mounts))
+                unfinished.write_bytes(specification(slot, edits))
                 unfinished.replace(path)
             except OSError:
                 unfinished.unlink(missing_ok=True)
@@ -85,20 +78,23 @@ class ShareFiles:
             )
 
 
-def specification(
-    slot: str, environment: Mapping[str, str], mounts: Mapping[Path, Path] = NOTHING
-) -> bytes:
+def specification(slot: str, edits: ShareEdits) -> bytes:
     """The text of a slot's specification. Equal input gives equal text."""
-    variables = [f"{name}={value}" for name, value in sorted(environment.items())]
-    edits: dict[str, object] = {"env": variables}
-    if mounts:
-        edits["mounts"] = [
-            {"hostPath": str(host), "containerPath": str(path), "options": _MOUNT_OPTIONS}
-            for path, host in sorted(mounts.items())
+    changes: dict[str, object] = {
+        "env": [f"{name}={value}" for name, value in sorted(edits.environment.items())]
+    }
+    if edits.mounts:
+        changes["mounts"] = [
+            {
+                "hostPath": one.host,
+                "containerPath": one.path,
+                "options": ["rw" if one.is_writable else "ro", *_MOUNT_OPTIONS],
+            }
+            for one in edits.mounts
         ]
     spec = {
         "cdiVersion": CDI_VERSION,
         "kind": names.SHARE_KIND,
-        "devices": [{"name": as_a_name(slot), "containerEdits": edits}],
+        "devices": [{"name": as_a_name(slot), "containerEdits": changes}],
     }
     return json.dumps(spec, indent=2).encode() + b"\n"
