@@ -18,6 +18,7 @@ from tests.bench import (
     bench_extender,
     bench_fair_shares,
     bench_filter,
+    bench_first_share,
     bench_links,
     bench_packing,
     bench_page,
@@ -66,6 +67,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_evictions.MEASURE,
     bench_agent.MEASURE,
     bench_beside.MEASURE,
+    bench_first_share.MEASURE,
     bench_recovery.MEASURE,
     bench_takeover.MEASURE,
     bench_churn.MEASURE,
@@ -74,6 +76,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
 NEWER_THAN_THE_RESULTS: Final = frozenset(
     {
         *(kind.name for kind in (*bench_fair_shares.MEASURE.kinds, *bench_beside.MEASURE.kinds)),
+        *(kind.name for kind in bench_first_share.MEASURE.kinds),
         *(kind.name for kind in (*bench_turns.MEASURE.kinds, *bench_turns_pass.MEASURE.kinds)),
         *("command-line-bookings", "command-line-status", "command-line-help", "demo-first", "demo-again"),
         *("preferred-share-p50", "prestart-share-p50"),
