@@ -24,7 +24,6 @@ from tests.bench.lab import Lab
 from tests.bench.measure import Measure
 from tests.bench.pods import PATIENCE, Ground, on_ground
 from tests.bench.rows import Kind, Row, Target
-from tests.bench.simulated import program
 from tests.bench.table import percentile
 from tests.clusters import own
 from tests.long.beside.conftest import Sharing, start_standin
@@ -103,4 +102,4 @@ def _body(name: str, limits: dict[str, str], **spec: Any) -> dict[str, Any]:
     return body
 
 
-MEASURE: Final = Measure("first-share", (_RUNNING, _OVER), measure, on_cluster=True, prepare=program)
+MEASURE: Final = Measure("first-share", (_RUNNING, _OVER), measure, on_cluster=True)

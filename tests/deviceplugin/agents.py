@@ -62,7 +62,7 @@ class RunningAgent:
         stored: Callable[[], tuple[Pod, ...]] = tuple,
         bound: BoundPods | None = None,
         packing: Packing = Packing.DISTRIBUTED,
-        mps: Path | None = None,
+        daemons: MpsDaemons | None = None,
         hook: Hook | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -98,7 +98,7 @@ class RunningAgent:
                 resource=resource,
                 strategy=Strategy.CDI,
                 shares=ShareFiles(self.cdi),
-                daemons=MpsDaemons(mps, clock),
+                daemons=daemons or MpsDaemons(None, clock),
                 hook=hook,
                 clock=clock,
             )

@@ -14,8 +14,9 @@ root=$MPS_ROOT
 ask_every=${MPS_ASK_EVERY:-5}
 patience=${MPS_PATIENCE:-5}
 
-answers() {
-  echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=$1/pipe timeout "$patience" nvidia-cuda-mps-control >/dev/null 2>&1
+# Gives a command to the control daemon of a folder; fails if it does not answer.
+say() {
+  echo "$2" | CUDA_MPS_PIPE_DIRECTORY=$1/pipe timeout "$patience" nvidia-cuda-mps-control >/dev/null 2>&1
 }
 
 start() {
@@ -38,7 +39,7 @@ tell() {
 }
 
 leave() {
-  kill "$daemon" 2>/dev/null
+  say "$folder" "quit -t 1" || kill "$daemon" 2>/dev/null
   wait "$daemon" 2>/dev/null
   rm -f "$folder/state"
   nvidia-smi -i "$gpu" -c DEFAULT >/dev/null
@@ -53,7 +54,7 @@ keep() {
   trap leave TERM INT
   while :; do
     if [ -z "$daemon" ] || ! kill -0 "$daemon" 2>/dev/null; then start "$gpu" "$folder"; fi
-    if answers "$folder"; then tell "$gpu" "$folder"; fi
+    if say "$folder" get_server_list; then tell "$gpu" "$folder"; fi
     seconds=0
     while [ "$seconds" -lt "$ask_every" ]; do
       sleep 1
@@ -66,6 +67,7 @@ keep() {
   done
 }
 
+trap 'exit 0' TERM INT
 mkdir -p "$root"
 echo "$MPS_POD" >"$root/pod"
 gpus=

@@ -88,7 +88,12 @@ class MeasuredNode:
             SquatterReporter(self.recorder),
             overuse=OveruseReporter(self.recorder),
             all_pods=lambda: (*(self.pods or ()), *self.without_gpus),
-            options=Options(proc=self.proc, tolerated=frozenset({"Xorg"}), report_every=report_every),
+            options=Options(
+                proc=self.proc,
+                tolerated=frozenset({"Xorg"}),
+                of_daemons=lambda: frozenset({"uid-mps"}),
+                report_every=report_every,
+            ),
             clock=self.clock,
         )
         if knows_node:
