@@ -77,6 +77,8 @@ class Snapshot:
     extender_age: float | None = None
     """Seconds since the extender that leads renewed its Lease, without end if it has released it; None if
     there is no such Lease."""
+    uses: Mapping[str, str] = field(default_factory=dict)
+    """Node -> how its GPUs are used, as its agent reports it."""
     over_used: Mapping[str, str] = field(default_factory=dict)
     """Node -> its agent's report of pods that use more than their shares; empty where none is evicted."""
     gives_turns: bool = False
@@ -212,6 +214,7 @@ def take(
             state=encode_versions(cache.reached),
             terms=terms,
             policy=policy,
+            uses=dict(cache.uses),
             over_used=dict(cache.over_used) if terms.evicts_over_users else {},
             gives_turns=gives_turns,
             mirror_age=cache.renewals.age(names.MIRROR_LEASE, monotonic=clock.monotonic()),
