@@ -6,8 +6,6 @@ program of that pod is charts/gpu-booking/files/mps.sh.
 
 from typing import Final
 
-COMPONENT: Final = "mps"
-"""The part of our pods that run the daemons."""
 PIPES: Final = "pipe"
 """In a GPU's folder: where clients find its control daemon."""
 WANTED: Final = "wanted"

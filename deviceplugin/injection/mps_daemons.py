@@ -63,17 +63,16 @@ class MpsDaemons:
 
         Args:
             uuids: of its GPUs.
-            is_mps: whether it shares them in this mode. If not, they must be open to everybody again; one
-                whose daemon is silent counts as open, because nobody could open it.
+            is_mps: whether it shares them in this mode. If not, they must be open to everybody again, as they
+                are soon after ``want``; one whose daemon is silent counts as open, as nobody could open it.
         """
         gpus = sorted(uuids)
         if self._root is None:
             return "Its node does not offer shares under MPS any more. Delete the pod." if is_mps else None
         if is_mps and len(gpus) > 1:
             return f"{MANY} Delete the pod, and name one GPU for each container."
-        for uuid in gpus:
-            if (self._root / uuid).is_dir():
-                _set(self._root / uuid / mps_names.WANTED, is_mps)
+        if is_mps and (self._root / gpus[0]).is_dir():
+            _set(self._root / gpus[0] / mps_names.WANTED, True)
         until = self._clock.monotonic() + PATIENCE
         while problem := next(filter(None, (self._problem(uuid, is_mps=is_mps) for uuid in gpus)), None):
             if self._clock.monotonic() >= until:

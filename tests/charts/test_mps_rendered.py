@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from cluster import mps_names, names
+from cluster import names
 from tests.charts.conftest import Render
 from tests.charts.test_rendered import of_kind
 from tests.charts.test_reservations_rendered import environment
 
 pytestmark = pytest.mark.component
 
-NAME = "gpu-booking-mps"
+NAME = f"{names.PRODUCT}-mps"
 HOOK = {"mounts": {"/lib/x.so": "/opt/x.so"}, "environment": {"LIMIT": "{memory}m"}}
 ON = {"sharing": {"mps": {"enabled": True, "image": "own/cuda:1"}, "hook": HOOK, "overuse": "evict"}}
 
@@ -22,7 +22,6 @@ def test_daemons_are_pods_of_their_own_that_nothing_replaces_and_that_meet_the_a
     sets = of_kind(render(ON), "DaemonSet")
     assert sets[NAME]["spec"]["updateStrategy"] == {"type": "OnDelete"}
     template = sets[NAME]["spec"]["template"]
-    assert template["metadata"]["labels"]["app.kubernetes.io/component"] == mps_names.COMPONENT
     folders = {
         volume["hostPath"]["path"]
         for one in (NAME, names.NODE_AGENT)
@@ -49,5 +48,5 @@ def test_the_settings_of_shares_reach_those_who_need_them(render: Render) -> Non
     documents = render(ON)
     agent = environment(documents, "DaemonSet", names.NODE_AGENT)
     assert json.loads(agent[names.setting("sharing_hook")] or "") == HOOK
-    for part in (names.CONTROLLER, "gpu-booking-server"):
+    for part in (names.CONTROLLER, names.BOOKING_SERVER):
         assert environment(documents, "Deployment", part)[names.setting("sharing_overuse")] == "evict"

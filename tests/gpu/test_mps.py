@@ -98,5 +98,6 @@ def test_a_process_has_what_its_slot_says_and_nobody_gets_around_the_daemon(
     finally:
         holder.kill()
         holder.wait()
+    daemons.want(())
     assert daemons.why_not_yet([first.uuid], is_mps=False) is None
     assert (free_mib(around) or 0) > LIMIT_MIB

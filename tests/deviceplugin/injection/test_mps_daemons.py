@@ -80,6 +80,7 @@ def test_each_gpu_has_a_daemon_for_all_users_and_is_exclusive_while_it_is_shared
     assert agent.why_not_yet(["GPU-0"], is_mps=True) is None
     assert pod.mode("GPU-0") == mps_names.EXCLUSIVE
     assert pod.mode("GPU-1") == "DEFAULT"
+    agent.want(())
     assert agent.why_not_yet(["GPU-0", "GPU-1"], is_mps=False) is None
     assert pod.mode("GPU-0") == "DEFAULT"
     agent.want({"GPU-1"})
