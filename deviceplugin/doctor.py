@@ -157,7 +157,9 @@ def _shares(settings: Settings, tools: Tools) -> Finding:
         )
         return Finding(about, "warning", message)
     if settings.mps_root is not None and not MpsDaemons(settings.mps_root, SystemClock()).answering():
-        message = f"No MPS control daemon has answered lately, by {settings.mps_root}: see the pods of sharing.mps."
+        message = (
+            f"No MPS control daemon has answered lately, by {settings.mps_root}: see the pods of sharing.mps."
+        )
         return Finding(about, "warning", message)
     return Finding(about, "fine", f"{slots} containers can share a GPU.")
 

@@ -76,9 +76,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """MiB of each GPU that are not given in shares, besides what the driver keeps for itself: contexts of
     CUDA take some."""
     sharing_hook: Hook | None = None
-    """A library of yours that limits containers which share a GPU in time slices, as JSON: `{"mounts": {"/path
-    in the container": "/path on the node"}, "environment": {"VARIABLE": "{memory}"}}`, where `{memory}` is
-    MiB and `{cores}` percent. Nothing of the kind is shipped."""
+    """A library of yours that limits containers which share a GPU in time slices, as JSON: `{"mounts": {"/in
+    the/container": "/on/the/node"}, "environment": {"VARIABLE": "{memory}"}}`, where `{memory}` is MiB and
+    `{cores}` percent. Nothing of the kind is shipped."""
     mps_root: Path | None = None
     """The folder by which the agent and the control daemons of NVIDIA's Multi-Process Service speak; without
     it GPUs are shared in time slices only."""

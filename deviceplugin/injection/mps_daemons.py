@@ -88,7 +88,9 @@ class MpsDaemons:
         if is_mps and not is_exclusive:
             return f"GPU {uuid} is not in the compute mode {mps_names.EXCLUSIVE} yet. {_AGAIN}"
         if is_exclusive and not is_mps:
-            return f"GPU {uuid} is still in the compute mode {mps_names.EXCLUSIVE}. The container starts then."
+            return (
+                f"GPU {uuid} is still in the compute mode {mps_names.EXCLUSIVE}. The container starts then."
+            )
         return None
 
     def _states(self) -> tuple[Path, ...]:

@@ -13,7 +13,6 @@ from cluster.objects.pods import Container, Pod
 from cluster.objects.quantity import parse_count
 from cluster.objects.share_request import share_amounts
 
-
 Environment = dict[str, str]
 """Variable -> value."""
 

@@ -80,9 +80,7 @@ def _births(ground: Ground, kube: Kube) -> tuple[list[float], list[float]]:
 
 def _await_closed(kube: Kube) -> None:
     """Wait until no GPU is open: the next share is a first one again."""
-    is_closed = poll(
-        lambda: not any(map(reservation_of, kube.list(PODS).items)), seconds=PATIENCE, every=0.5
-    )
+    is_closed = poll(lambda: not any(map(reservation_of, kube.list(PODS).items)), seconds=PATIENCE, every=0.5)
     if not is_closed:
         raise RuntimeError(f"A GPU is still open {PATIENCE:.0f} s after the last pod that shared it.")
 

@@ -64,7 +64,11 @@ def daemons(tmp_path: Path) -> Iterator[MpsDaemons]:
 def free_mib(environment: Mapping[str, str]) -> int | None:
     """What a process with this environment may have; None where CUDA refuses it."""
     done = subprocess.run(
-        [sys.executable, "-c", ASKS], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+        [sys.executable, "-c", ASKS],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return int(done.stdout) if done.returncode == 0 else None
 

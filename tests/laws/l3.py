@@ -22,10 +22,10 @@ from tests.laws.cover import cover
 from tests.laws.departures import departure, is_ordered
 from tests.laws.devices import Floor, advertised_devices, floor_of, held, hold_on, holds, needed, selected
 from tests.laws.groups import user_of
+from tests.laws.over_use import uses_too_much
 from tests.laws.places import Places, for_nothing, takes_room
 from tests.laws.share_holds import ShareHold
 from tests.laws.shares import is_sharing
-from tests.laws.over_use import uses_too_much
 from tests.laws.state import State
 
 LAW: Final = "L3"

@@ -1,7 +1,8 @@
 """Stands in for nvidia-cuda-mps-control: a control daemon on a socket, and the client that gives it commands.
 
 As the daemon (``-f``) it writes its words and its GPU into ``called`` of its pipe folder. A file ``hangs``
-there keeps it from answering; then it makes a file ``waits``. Commands: ``get_server_list`` and ``quit``, as NVIDIA documents them.
+there keeps it from answering; then it makes a file ``waits``. Commands: ``get_server_list`` and ``quit``, as
+NVIDIA documents them.
 """
 
 import os

@@ -43,7 +43,8 @@ REFUSED_AGAIN_AFTER: Final = 60.0
 def notice_text(until: datetime, one: OverUser) -> str:
     """The notice. It names no amount that changes from report to report."""
     return notice(
-        until, f"it uses more of GPU {one.device} than its share of {one.limit} MiB; if it uses less, it stays"
+        until,
+        f"it uses more of GPU {one.device} than its share of {one.limit} MiB; if it uses less, it stays",
     )
 
 

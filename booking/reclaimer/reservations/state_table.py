@@ -34,7 +34,7 @@ CLOSES_WITHIN: Final = 5.0
 """Seconds between the two steps of a deletion: a Binding is posted within 2 s of its decision."""
 
 SETTLES_WITHIN: Final = timedelta(seconds=5)
-"""After its kubelet has begun with a pod: an earlier report may be about the pod that had the number before."""
+"""After its kubelet has begun with a pod: earlier reports may be about who had the number before."""
 
 State = Literal["asked", "given", "open", "closing", "leaving", "ended"]
 Step = Literal["wait", "open", "close", "reopen", "delete"]

@@ -17,7 +17,11 @@ HOOK = Hook(
     environment={"CUDA_DEVICE_MEMORY_LIMIT": "{memory}m", "CUDA_DEVICE_SM_LIMIT": "{cores}", "MORE": "1"},
 )
 LIMITED: dict[str, str | int] = {names.GPU_MEMORY: 8192, names.GPU_CORES: 30}
-ACCOUNTED = {names.DEVICES_VARIABLE: "GPU-0", names.GPU_MEMORY_VARIABLE: "8192", names.GPU_CORES_VARIABLE: "30"}
+ACCOUNTED = {
+    names.DEVICES_VARIABLE: "GPU-0",
+    names.GPU_MEMORY_VARIABLE: "8192",
+    names.GPU_CORES_VARIABLE: "30",
+}
 
 
 def sharing(mode: str, **limits: str | int) -> Pod:
