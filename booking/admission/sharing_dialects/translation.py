@@ -133,8 +133,8 @@ def _check_mode(spec: Json, annotations: Json) -> None:
     if (annotations.get(names.SHARING) or "").strip() == MPS and (one := in_several(spec)):
         raise ShareRefusedError(
             f"Container {one.get('name', '')} asks for shares of {gpus(one)[names.SHARED_RESOURCE]} GPUs,"
-            f" and the pod has {names.SHARING}: {MPS}, which gives a container a share of one GPU: ask for one, or"
-            " leave the annotation out."
+            f" and the pod has {names.SHARING}: {MPS}, which gives a container a share of one GPU: ask for"
+            " one, or leave the annotation out."
         )
 
 
