@@ -50,15 +50,18 @@ def role_of(
 ) -> Role:
     """What the agent does on its node: it gives out the GPUs, or observes how another plugin does."""
     whose = at_start(kube, settings.node_name, settings.device_plugin)
+    daemons = MpsDaemons(settings.mps_root, clock)
     serving = partial(_claims, settings, sources, sockets, kube=kube, clock=clock)
     if whose == "existing":
         role = _observing(settings, sources, metrics=metrics, clock=rounds["preparation"])
     else:
         by_claims = whose == "dra"
         preparation = _preparation(
-            settings, sources, metrics, by_claims=by_claims, clock=rounds["preparation"]
+            settings, sources, metrics, by_claims=by_claims, daemons=daemons, clock=rounds["preparation"]
         )
-        registrations = _registrations(settings, sources, sockets, metrics, clock=rounds["resources"])
+        registrations = _registrations(
+            settings, sources, sockets, metrics, daemons=daemons, clock=rounds["resources"]
+        )
         resources = Registrations(sources.device_cache, registrations, rounds["resources"])
         access = _pod_access(settings, sources, clock)
         other = _other_plugin(settings, sources.device_cache)
@@ -101,7 +104,13 @@ def _other_plugin(settings: Settings, device_cache: DeviceCache) -> OtherPlugin:
 
 
 def _preparation(
-    settings: Settings, sources: AllocatorSources, metrics: AgentMetrics, *, by_claims: bool, clock: Clock
+    settings: Settings,
+    sources: AllocatorSources,
+    metrics: AgentMetrics,
+    *,
+    by_claims: bool,
+    daemons: MpsDaemons,
+    clock: Clock,
 ) -> Preparation:
     way = AdvertisingOptions(
         strategy=settings.device_list_strategy,
@@ -119,7 +128,7 @@ def _preparation(
         pods=sources.pods.at_once,
         claimed=claimed_devices(settings),
         host=HostFolders(settings.host_cdi_dirs),
-        daemons=MpsDaemons(settings.mps_root, clock),
+        daemons=daemons,
         metrics=metrics,
         clock=clock,
     )
@@ -141,6 +150,7 @@ def _registrations(
     sockets: SocketNames,
     metrics: AgentMetrics,
     *,
+    daemons: MpsDaemons,
     clock: Clock,
 ) -> Callable[[str], Registrar]:
     def registration(resource: str) -> Registrar:
@@ -155,7 +165,7 @@ def _registrations(
             resource=resource,
             strategy=settings.device_list_strategy,
             shares=ShareFiles(settings.cdi_dir),
-            daemons=MpsDaemons(settings.mps_root, clock),
+            daemons=daemons,
             hook=settings.sharing_hook,
             clock=clock,
         )

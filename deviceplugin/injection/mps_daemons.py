@@ -37,6 +37,9 @@ class MpsDaemons:
         """Args: root: the folder that agent, daemons and containers find at the same path."""
         self._root = root
         self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: dict[Path, tuple[int, float | None]] = {}
+        """A state's file -> when it was written last, in its own time, and when that was seen to change."""
 
     def pipe(self, uuid: str) -> Path | None:
         """Where the clients of a GPU find its daemon; None where this mode is not offered."""
@@ -100,11 +103,19 @@ class MpsDaemons:
             return ()
 
     def _is_fresh(self, path: Path) -> bool:
+        """Whether it was written lately. No clock of the node's counts: writes are seen, and what was there
+        at the first look counts as silent until the next one.
+        """
         try:
-            age = self._clock.now().timestamp() - path.stat().st_mtime
+            written = path.stat().st_mtime_ns
         except OSError:
             return False
-        return abs(age) < SILENT_AFTER
+        now = self._clock.monotonic()
+        with self._lock:
+            known = self._seen.get(path)
+            if known is None or known[0] != written:
+                self._seen[path] = known = (written, None if known is None else now)
+        return known[1] is not None and now - known[1] < SILENT_AFTER
 
 
 def _text(path: Path) -> str | None:

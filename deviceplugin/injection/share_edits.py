@@ -75,16 +75,16 @@ def share_edits(
         QuantityError: an amount is not a whole number (the API server refuses those).
     """
     shared = tuple(devices)
-    told = share_environment(pod, containers, shared)
+    accounted = share_environment(pod, containers, shared)
     memory, cores = amounts_of(pod, containers, shared)
     least = min(memory, default=0)
     if is_of_mps(pod):
-        found = told | _of_mps(pipe, least, cores)
+        found = accounted | _of_mps(pipe, least, cores)
         return ShareEdits(found, (ShareMount(str(pipe), str(pipe), is_writable=True),) if pipe else ())
     if hook is None:
-        return ShareEdits(told)
+        return ShareEdits(accounted)
     mounts = tuple(ShareMount(host, path) for path, host in sorted(hook.mounts.items()))
-    return ShareEdits(_of_hook(hook, least, cores) | told, mounts)
+    return ShareEdits(_of_hook(hook, least, cores) | accounted, mounts)
 
 
 def _of_mps(pipe: Path | None, memory: int, cores: int) -> Environment:

@@ -16,7 +16,6 @@ from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
-from cluster.process.clock import SystemClock
 from deviceplugin.advertised import AdvertisingOptions
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.injection.host_cdi_files import HostFolders
@@ -68,7 +67,7 @@ class Machine:
             pods=lambda: self.pods,
             claimed=lambda: self.claimed,
             host=host,
-            daemons=MpsDaemons(mps, SystemClock()),
+            daemons=MpsDaemons(mps, self.clock),
             metrics=AgentMetrics(self.registry),
             clock=self.clock,
         )

@@ -15,6 +15,7 @@ from cluster.objects.nodes import Node as KubeNode
 from cluster.objects.pods import Pod
 from cluster.objects.slots import as_a_name, slot_id, slots_of
 from deviceplugin.advertised import NOT_SHARED, AdvertisingOptions, advertised, listed
+from deviceplugin.injection.mps_daemons import SILENT_AFTER
 from deviceplugin.kubelet.checkpoint import NAME
 from deviceplugin.node.device_orders import DeviceOrdersHandler
 from deviceplugin.nvml.interface import GpuFacts
@@ -159,11 +160,14 @@ def test_a_gpu_is_offered_under_mps_while_its_daemon_answers_and_kept_for_it_whi
 
     with machine.checking():
         machine.report(with_memory(0))
+        assert modes() == ("time-slice",), "no answer was seen yet"
+        os.utime(state, (1, 1))
+        machine.look_again()
         assert modes() == ("time-slice", "mps")
         machine.hold(sharing, a=slot_id("GPU-0", 0))
         machine.look_again()
         assert state.with_name(mps_names.WANTED).exists()
-        os.utime(state, (0, 0))
+        machine.clock.advance(SILENT_AFTER)
         machine.look_again()
         assert modes() == ("time-slice",)
         assert state.with_name(mps_names.WANTED).exists(), "its pods stay"

@@ -1,6 +1,7 @@
 """Shares of GPUs, from the kubelet's question to the container's limits, over real sockets."""
 
 import json
+import os
 from itertools import count
 
 import grpc
@@ -9,7 +10,6 @@ import pytest
 from cluster import mps_names, names
 from cluster.fake.clock import FakeClock
 from cluster.objects.slots import as_a_name, physical, slot_id
-from cluster.process.clock import SystemClock
 from deviceplugin.injection.mps_daemons import MpsDaemons
 from tests.deviceplugin.agents import SHARED_MIB, RunningAgent, devices
 from tests.fakes.kubelet import FakeContainer, FakeKubelet, FakePod
@@ -267,8 +267,10 @@ def test_a_pod_under_mps_starts_when_its_gpu_is_exclusive_with_its_limits_and_th
     state = root / "GPU-1" / mps_names.STATE
     state.parent.mkdir(parents=True)
     state.write_text(mps_names.EXCLUSIVE)
-    clock = FakeClock(SystemClock().now(), self_advancing=True)
-    with RunningAgent(kubelet, slots=16, daemons=MpsDaemons(root, clock)) as agent:
+    daemons = MpsDaemons(root, FakeClock(self_advancing=True))
+    daemons.answering()
+    os.utime(state, (1, 1))
+    with RunningAgent(kubelet, slots=16, daemons=daemons) as agent:
         pods = (a_share("GPU-1", 2048), a_share("GPU-1", 4096), a_pod({"main": ["GPU-0"]}, sharing("main")))
         for pod in pods[1:]:
             pod.annotations[names.SHARING_MODE] = "mps"

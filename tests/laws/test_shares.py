@@ -93,8 +93,8 @@ def test_l3_a_pod_that_uses_too_much_by_the_word_of_its_nodes_agent_may_leave_an
     for name in ("a", "b"):
         bind(cluster, a_pod().shares(memory=1), name)
     use = NodeUsage(at=EPOCH, over_users=(OverUser(device=G0, uid="uid-a", used=2, limit=1),))
-    said = {"metadata": {"annotations": {names.USE: encode_use(use)}}}
-    cluster.kube.patch(LEASES, names.node_lease("n0"), said, namespace=names.NAMESPACE)
+    report = {"metadata": {"annotations": {names.USE: encode_use(use)}}}
+    cluster.kube.patch(LEASES, names.node_lease("n0"), report, namespace=names.NAMESPACE)
     evict("a")
     laws.check()
     with breaks(laws, "L3", "default/b is evicted"):

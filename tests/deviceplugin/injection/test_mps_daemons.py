@@ -107,25 +107,25 @@ def _other_than(pod: DaemonsPod, pid: str) -> bool:
         return False
 
 
-def test_a_daemon_that_does_not_answer_loses_the_mode_and_nothing_else(
-    pod: DaemonsPod, agent: MpsDaemons
-) -> None:
-    folder = pod.root / "GPU-0"
-    words = pod.called("GPU-0")
-    (folder / mps_names.PIPES / "hangs").touch()
-    eventually((folder / mps_names.PIPES / "waits").exists)
-    long_ago = SystemClock().now().timestamp() - 2 * SILENT_AFTER
-    os.utime(folder / mps_names.STATE, (long_ago, long_ago))
-    assert agent.answering() == {"GPU-1"}
+def test_a_daemon_that_does_not_answer_loses_the_mode_and_nothing_else(pod: DaemonsPod) -> None:
+    clock = FakeClock(self_advancing=True)
+    agent = MpsDaemons(pod.root, clock)
+    eventually(lambda: agent.answering() == GPUS)
+    pipes, words = pod.root / "GPU-0" / mps_names.PIPES, pod.called("GPU-0")
+    (pipes / "hangs").touch()
+    eventually((pipes / "waits").exists)
+    agent.answering()
+    clock.advance(SILENT_AFTER)
+    eventually(lambda: agent.answering() == {"GPU-1"})
     assert agent.why_not_yet(["GPU-0"], is_mps=False) is None
     assert "does not answer" in (agent.why_not_yet(["GPU-0"], is_mps=True) or "")
     assert pod.called("GPU-0") == words
     os.kill(int(words[-1]), 0)
-    (folder / mps_names.PIPES / "hangs").unlink()
-    eventually(lambda: agent.answering() == GPUS)
+    (pipes / "hangs").unlink()
+    eventually(lambda: "GPU-0" in agent.answering())
 
 
-def test_where_there_are_no_daemons_whole_pods_start_and_pods_of_the_mode_are_told(tmp_path: Path) -> None:
+def test_where_there_are_no_daemons_whole_pods_start_and_pods_of_the_mode_wait(tmp_path: Path) -> None:
     clock = FakeClock(self_advancing=True)
     for root in (None, tmp_path):
         agent = MpsDaemons(root, clock)

@@ -30,7 +30,7 @@ def sharing(mode: str, **limits: str | int) -> Pod:
     return msgspec.structs.replace(bare, metadata=meta)
 
 
-def test_under_mps_the_driver_is_told_the_limits_and_the_daemon_and_no_library_is_added() -> None:
+def test_under_mps_the_driver_gets_the_limits_and_the_daemon_and_no_library_is_added() -> None:
     edits = share_edits(sharing("mps", **LIMITED), ("main",), (GPU,), pipe=PIPE, hook=HOOK)
     assert edits.environment == ACCOUNTED | {
         mps_names.PIPE_VARIABLE: str(PIPE),
@@ -40,7 +40,7 @@ def test_under_mps_the_driver_is_told_the_limits_and_the_daemon_and_no_library_i
     assert edits.mounts == (ShareMount(str(PIPE), str(PIPE), is_writable=True),)
 
 
-def test_in_time_slices_a_library_of_the_administrator_s_is_told_the_amounts_that_were_named() -> None:
+def test_in_time_slices_a_library_of_the_administrator_s_gets_the_amounts_that_were_named() -> None:
     edits = share_edits(sharing("time-slice", **LIMITED), ("main",), (GPU,), pipe=PIPE, hook=HOOK)
     of_hook = {"CUDA_DEVICE_MEMORY_LIMIT": "8192m", "CUDA_DEVICE_SM_LIMIT": "30", "MORE": "1"}
     assert edits.environment == ACCOUNTED | of_hook
