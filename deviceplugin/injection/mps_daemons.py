@@ -103,8 +103,9 @@ class MpsDaemons:
             return ()
 
     def _is_fresh(self, path: Path) -> bool:
-        """Whether it was written lately. No clock of the node's counts: writes are seen, and what was there
-        at the first look counts as silent until the next one.
+        """Whether it was seen to be written lately.
+
+        The time of day does not count. What was there at the first look counts as silent until it changes.
         """
         try:
             written = path.stat().st_mtime_ns
