@@ -73,6 +73,8 @@ def _births(ground: Ground, kube: Kube) -> tuple[list[float], list[float]]:
         for found, body in ((shares, _share(f"share-{number}")), (plain, _plain(f"plain-{number}"))):
             (birth,) = ground.bear(body)
             found.append(birth.running)
+            if found is shares and not _is_open(kube):
+                raise RuntimeError("A pod has a share, and no GPU was opened for it.")
             ground.remove(body["metadata"]["name"])
         _await_closed(kube)
     return shares[WARM_UP:], plain[WARM_UP:]
@@ -83,6 +85,10 @@ def _await_closed(kube: Kube) -> None:
     is_closed = poll(lambda: not any(map(reservation_of, kube.list(PODS).items)), seconds=PATIENCE, every=0.5)
     if not is_closed:
         raise RuntimeError(f"A GPU is still open {PATIENCE:.0f} s after the last pod that shared it.")
+
+
+def _is_open(kube: Kube) -> bool:
+    return any(map(reservation_of, kube.list(PODS).items))
 
 
 def _share(name: str) -> dict[str, Any]:
