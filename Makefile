@@ -99,8 +99,8 @@ fairness: $(READY) ## Simulate fair shares beside other rules and write docs/fai
 profile: $(READY) ## Draw where the extender's time goes at 1,000 nodes: a flame graph (OUT=profile.svg)
 	@$(BIN)/python -m tests.bench.filter_profile $(OUT)
 
-test-gpu: $(READY) ## Tests that need a real NVIDIA GPU and its driver
-	@$(PYTEST) -q -m gpu
+test-gpu: $(READY) ## Tests that need a real NVIDIA GPU and its driver (MPS=1: also those that set its compute mode)
+	@MPS=$(MPS) $(PYTEST) -q -m gpu
 
 gpu-bundle: binaries ## Pack what a GPU host without a network needs for test-gpu, in files of 60 MiB (GPU_PYTHON=3.12)
 	@$(BIN)/python -m devcluster.bundle $(if $(GPU_PYTHON),--python $(GPU_PYTHON))

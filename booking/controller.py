@@ -366,6 +366,7 @@ def _terms(settings: ControllerSettings) -> EvictionSettings:
         budget_override_seconds=(
             None if settings.budget_override_seconds == "never" else settings.budget_override_seconds
         ),
+        evicts_over_users=settings.sharing_overuse == "evict",
         end_action_without_controller=settings.end_action_without_controller,
         end_action_with_controller=settings.end_action_with_controller,
         warn_before=settings.warn_before,

@@ -36,6 +36,8 @@ class EvictionSettings:
     """What starting again costs a victim, besides its lost work: seconds of each of its GPUs."""
     budget_override_seconds: float | None = 300
     """How long a booked pod waits for disruption budgets before it overrides them; None: indefinitely."""
+    evicts_over_users: bool = False
+    """Whether pods without a booking leave that use more of a GPU than their share."""
     end_action_without_controller: EndAction = "recreate-without-gpu"
     """What happens to a pod without a controller when its booking is over."""
     end_action_with_controller: EndAction = "demote"

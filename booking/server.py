@@ -220,6 +220,7 @@ def terms_of(settings: ServerSettings) -> EvictionSettings:
         maia=settings.maia,
         dra_driver=settings.dra_driver,
         restart_cost_seconds=settings.restart_cost_seconds,
+        evicts_over_users=settings.sharing_overuse == "evict",
         end_action_without_controller=settings.end_action_without_controller,
         end_action_with_controller=settings.end_action_with_controller,
     )

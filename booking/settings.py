@@ -92,6 +92,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to a bare pod whose booking is over, as people read it; the controller needs the same."""
     end_action_with_controller: EndAction = "demote"
     """What happens to a controller's pod whose booking is over; the controller needs the same."""
+    sharing_overuse: Literal["report", "evict"] = "report"
+    """Whether pods without a booking that use more of a GPU than their share are evicted, as people read it;
+    the controller needs the same."""
     restart_cost_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60
     """What starting again costs a victim, for who would leave first; the controller needs the same."""
     without_agent: Literal["none", "labelled", "all"] = "none"
@@ -158,6 +161,9 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The unit of `aliyun.com/gpu-mem`, as gpushare's device plugin had it."""
     sharing_default: Annotated[int, msgspec.Meta(ge=1, le=100)] = 25
     """Percent of a GPU's memory that a share has which names no amount (`nvidia.com/gpu.shared` alone)."""
+    sharing_overuse: Literal["report", "evict"] = "report"
+    """A pod without a booking that uses more memory of a GPU than its share: the node agent reports it, or it
+    is evicted, too."""
     sharing_reservation_image: str = ""
     """Image of reservation pods, which open GPUs of nodes with another device plugin for shares: one that
     does nothing until it is ended. Empty: no GPU is opened."""

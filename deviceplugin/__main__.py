@@ -42,6 +42,7 @@ from deviceplugin.composition import claimed_devices, role_of
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.doctor import Tools, examine, report
 from deviceplugin.injection.driver import library_under
+from deviceplugin.injection.mps_daemons import MpsDaemons
 from deviceplugin.kubelet.apiserver_pods import ApiServerPods
 from deviceplugin.kubelet.bound_pods import BoundPods
 from deviceplugin.kubelet.bound_pods_watch import BoundPodsWatch
@@ -67,7 +68,13 @@ from deviceplugin.preparation import UNRESPONSIVE, UNRESPONSIVE_AFTER
 from deviceplugin.process.graceful_shutdown import GracefulShutdown
 from deviceplugin.process.log_writer import AsyncLogStream
 from deviceplugin.process.loop_watchdog import WatchedClock, alive
-from deviceplugin.publish import GpuEventReporter, NodeProblemReporter, Publisher, PublisherSources
+from deviceplugin.publish import (
+    GpuEventReporter,
+    NodeProblemReporter,
+    Publisher,
+    PublisherSources,
+    SharingModeReporter,
+)
 from deviceplugin.settings import Settings
 from deviceplugin.usage.holder_source import HolderSource
 from deviceplugin.usage.holders_page import HoldersPage
@@ -190,6 +197,7 @@ def _measurer(
         as_reported=as_reported,
         proc=settings.proc_root,
         tolerated=frozenset(settings.tolerated_processes),
+        of_daemons=MpsDaemons(settings.mps_root, clock).pod,
         report_every=settings.usage_report_seconds,
     )
     holder_source = HolderSource(
@@ -273,9 +281,11 @@ def _facts(
 
 def _events(recorder: EventRecorder, role: Role) -> Callable[[Node, tuple[Device, ...]], None]:
     gpus, problems = GpuEventReporter(recorder), NodeProblemReporter(recorder)
+    modes = SharingModeReporter(recorder)
 
     def report(node: Node, devices: tuple[Device, ...]) -> None:
         gpus.report(node, devices)
+        modes.report(node, devices)
         problems.report(node, pods=role.lasting_problem(), other_plugin=role.other_plugin())
 
     return report

@@ -44,6 +44,8 @@ class AdvertisingOptions:
     """How many containers can share a GPU; 0: GPUs are given whole only."""
     reserve: int = 0
     """MiB of each GPU that are not given in shares, besides the driver's own."""
+    mps: AbstractSet[str] = frozenset()
+    """UUIDs of GPUs that can be shared under MPS, too: their control daemons answer."""
     by_claims: bool = False
     """Whether claims give the devices (DRA), and no resource that a pod may name."""
     claims_are_bookable: bool = False
@@ -215,7 +217,10 @@ def _shareable(device: NodeDevice, options: AdvertisingOptions) -> Device:
     memory = device.published.memory - (device.facts.reserved_mib if device.facts else 0) - options.reserve
     if not options.slots or memory <= 0 or device.partitioned or device.published.parent is not None:
         return device.published
-    return msgspec.structs.replace(device.published, share=Sharing(slots=options.slots, memory=memory))
+    offered = Sharing(slots=options.slots, memory=memory)
+    if device.uuid in options.mps:
+        offered = msgspec.structs.replace(offered, modes=("time-slice", "mps"))
+    return msgspec.structs.replace(device.published, share=offered)
 
 
 def _is_advertised(device: NodeDevice, options: AdvertisingOptions) -> bool:

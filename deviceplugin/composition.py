@@ -21,6 +21,7 @@ from deviceplugin.dra.prepared import PreparedFile
 from deviceplugin.dra.registration import Endpoints as ClaimEndpoints
 from deviceplugin.dra.serving import ClaimServing, has_claims, held_by_claims, prepared_file
 from deviceplugin.injection.host_cdi_files import HostFolders
+from deviceplugin.injection.mps_daemons import MpsDaemons
 from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.kubelet.checkpoint import CheckpointFile
 from deviceplugin.kubelet.pod_access import PodAccess
@@ -49,15 +50,18 @@ def role_of(
 ) -> Role:
     """What the agent does on its node: it gives out the GPUs, or observes how another plugin does."""
     whose = at_start(kube, settings.node_name, settings.device_plugin)
+    daemons = MpsDaemons(settings.mps_root, clock)
     serving = partial(_claims, settings, sources, sockets, kube=kube, clock=clock)
     if whose == "existing":
         role = _observing(settings, sources, metrics=metrics, clock=rounds["preparation"])
     else:
         by_claims = whose == "dra"
         preparation = _preparation(
-            settings, sources, metrics, by_claims=by_claims, clock=rounds["preparation"]
+            settings, sources, metrics, by_claims=by_claims, daemons=daemons, clock=rounds["preparation"]
         )
-        registrations = _registrations(settings, sources, sockets, metrics, clock=rounds["resources"])
+        registrations = _registrations(
+            settings, sources, sockets, metrics, daemons=daemons, clock=rounds["resources"]
+        )
         resources = Registrations(sources.device_cache, registrations, rounds["resources"])
         access = _pod_access(settings, sources, clock)
         other = _other_plugin(settings, sources.device_cache)
@@ -100,7 +104,13 @@ def _other_plugin(settings: Settings, device_cache: DeviceCache) -> OtherPlugin:
 
 
 def _preparation(
-    settings: Settings, sources: AllocatorSources, metrics: AgentMetrics, *, by_claims: bool, clock: Clock
+    settings: Settings,
+    sources: AllocatorSources,
+    metrics: AgentMetrics,
+    *,
+    by_claims: bool,
+    daemons: MpsDaemons,
+    clock: Clock,
 ) -> Preparation:
     way = AdvertisingOptions(
         strategy=settings.device_list_strategy,
@@ -118,6 +128,7 @@ def _preparation(
         pods=sources.pods.at_once,
         claimed=claimed_devices(settings),
         host=HostFolders(settings.host_cdi_dirs),
+        daemons=daemons,
         metrics=metrics,
         clock=clock,
     )
@@ -139,6 +150,7 @@ def _registrations(
     sockets: SocketNames,
     metrics: AgentMetrics,
     *,
+    daemons: MpsDaemons,
     clock: Clock,
 ) -> Callable[[str], Registrar]:
     def registration(resource: str) -> Registrar:
@@ -153,6 +165,8 @@ def _registrations(
             resource=resource,
             strategy=settings.device_list_strategy,
             shares=ShareFiles(settings.cdi_dir),
+            daemons=daemons,
+            hook=settings.sharing_hook,
             clock=clock,
         )
         endpoints = Endpoints(folder=settings.device_plugins, resource=resource, names=sockets)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from cluster import names
+from cluster import mps_names, names
 from cluster.kube.access_review import Permission
 from cluster.kube.errors import ApiError
 from cluster.kube.events import NAMESPACE_OF_NODES
@@ -152,6 +152,11 @@ def _shares(settings: Settings, tools: Tools) -> Finding:
         message = (
             f"With the strategy {settings.device_list_strategy} containers get their GPUs, but are not told"
             f" how much of them they may use: set {names.setting('device_list_strategy')} to {Strategy.CDI}."
+        )
+        return Finding(about, "warning", message)
+    if settings.mps_root is not None and not any(settings.mps_root.glob(f"*/{mps_names.STATE}")):
+        message = (
+            f"No MPS control daemon has answered yet, by {settings.mps_root}: see the pods of sharing.mps."
         )
         return Finding(about, "warning", message)
     return Finding(about, "fine", f"{slots} containers can share a GPU.")

@@ -17,7 +17,8 @@ from deviceplugin.allocation.preferred import AllocationRequest
 from deviceplugin.allocation.prestart import StartDecision
 from deviceplugin.allocator import Allocator
 from deviceplugin.device_cache import DeviceCache
-from deviceplugin.injection.share_environment import share_environment
+from deviceplugin.injection.mps_daemons import MpsDaemons
+from deviceplugin.injection.share_edits import Hook, is_of_mps, share_edits
 from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.injection.strategy import ContainerInjection, Strategy, injection_of
 from deviceplugin.kubelet.registration import options
@@ -42,6 +43,8 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         resource: str,
         strategy: Strategy,
         shares: ShareFiles,
+        daemons: MpsDaemons,
+        hook: Hook | None = None,
         clock: Clock,
     ) -> None:
         self._allocator = allocator
@@ -50,6 +53,8 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         self._streams = streams
         self._strategy = strategy
         self._shares = shares
+        self._daemons = daemons
+        self._hook = hook
         self._clock = clock
 
     def GetDevicePluginOptions(
@@ -120,6 +125,10 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         if not decision.is_open:
             _refuse(context, decision.message)
         slots = sorted(filter(is_slot, devices))
+        uuids, is_mps = set(map(physical, devices)), bool(slots) and is_of_mps(decision.pod)
+        if message := self._daemons.why_not_yet(uuids, is_mps=is_mps):
+            log.warning("the start of a container waits for a compute mode", message=message)
+            _refuse(context, message)
         if slots and self._strategy is Strategy.CDI and (message := self._tell(decision, slots)):
             _refuse(context, message)
         return api_pb2.PreStartContainerResponse()
@@ -130,8 +139,10 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
             return "It is not known whose shares these are."
         known = self._device_cache.now.by_uuid
         devices = [known[uuid] for uuid in sorted(set(map(physical, slots))) if uuid in known]
+        pipe = self._daemons.pipe(devices[0].uuid) if devices else None
+        edits = share_edits(decision.pod, decision.containers, devices, pipe=pipe, hook=self._hook)
         try:
-            self._shares.write(slots, share_environment(decision.pod, decision.containers, devices))
+            self._shares.write(slots, edits)
         except OSError as error:
             log.error("the CDI specification of a share could not be written", message=str(error))  # noqa: TRY400 - no traceback
             return (

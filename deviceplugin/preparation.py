@@ -33,6 +33,8 @@ from deviceplugin.device_nodes import DeviceNodes
 from deviceplugin.injection import cdi, driver, ldcache_hook
 from deviceplugin.injection.host_cdi_files import HostFolders
 from deviceplugin.injection.mig_capabilities import capability_nodes
+from deviceplugin.injection.mps_daemons import MpsDaemons
+from deviceplugin.injection.share_edits import is_of_mps
 from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointReader
@@ -94,6 +96,8 @@ class _Held:
     all: Mapping[str, frozenset[str]]
     staying: Mapping[str, frozenset[str]]
     """Without pods that are being terminated."""
+    mps: frozenset[str] | None = None
+    """UUIDs of the GPUs that pods share under MPS; None if the pods could not be read."""
 
     @property
     def devices(self) -> frozenset[str]:
@@ -135,6 +139,7 @@ class Preparation:
         pods: Callable[[], tuple[Pod, ...] | None] = lambda: None,
         claimed: Callable[[], frozenset[str] | None] = frozenset,
         host: HostFolders | None = None,
+        daemons: MpsDaemons | None = None,
         metrics: AgentMetrics,
         clock: Clock,
     ) -> None:
@@ -145,6 +150,9 @@ class Preparation:
         self._pods = pods
         self._claimed = claimed
         self._host = host or HostFolders(())
+        self._daemons = daemons or MpsDaemons(None, clock)
+        self._answering = frozenset[str]()
+        """GPUs that were last offered under MPS."""
         self._metrics = metrics
         self._clock = clock
         self._lock = threading.Lock()
@@ -201,8 +209,17 @@ class Preparation:
 
     def _follow_holders(self) -> None:
         """Offer the GPUs anew if others hold them than before."""
-        if self._shown is not None and self._held() != self._offered_with:
+        if self._shown is None:
+            return
+        held = self._held()
+        if held.mps is not None:
+            self._daemons.want(held.mps)
+        if held != self._offered_with or self._mps() != self._answering:
             self._offer()
+
+    def _mps(self) -> frozenset[str]:
+        """GPUs that can be shared under MPS: only by CDI does a container get its limits."""
+        return self._daemons.answering() if self._options.strategy is Strategy.CDI else frozenset()
 
     def _apply(self, report: NvmlReport) -> None:
         """Read and write the machine's files, which takes tens of milliseconds, and offer the GPUs."""
@@ -221,7 +238,9 @@ class Preparation:
             return
         nodes = machine.nodes
         held = self._offered_with = self._held()
-        devices = advertised(report.devices, nodes, self._options, held.devices)
+        self._answering = self._mps()
+        options = replace(self._options, mps=self._answering)
+        devices = advertised(report.devices, nodes, options, held.devices)
         devices = with_absent(devices, held.all, self._device_cache.now.devices)
         if not self._options.by_claims:
             devices = with_claimed(devices, held.all.get(names.CLAIM_RESOURCE, frozenset()))
@@ -257,7 +276,7 @@ class Preparation:
         # A damaged or deleted file frees no device: the pods live, and the kubelet still knows them.
         is_lost = not found.uids and bool(self._recorded.uids)
         holdings = self._recorded = self._recorded if is_lost else found
-        staying = holdings
+        staying, mps = holdings, None if holdings.uids else frozenset[str]()
         by_pods = self._options.mig is not MigStrategy.NONE or bool(self._most.slots)
         if by_pods or holdings.others or is_lost:
             pods = self._pods() if holdings.uids else None
@@ -265,6 +284,9 @@ class Preparation:
                 living = [pod for pod in pods if not is_terminal(pod)]
                 holdings = holdings.of_pods({pod.metadata.uid for pod in living})
                 staying = holdings.of_pods({pod.metadata.uid for pod in living if not is_terminating(pod)})
+                its = holdings.of_pods({pod.metadata.uid for pod in living if is_of_mps(pod)})
+                slots = its.by_resource(names.GPU_RESOURCE).get(names.SHARED_RESOURCE, frozenset())
+                mps = frozenset(map(physical, slots))
         claimed = self._claimed()
         if claimed is None:
             claimed = frozenset(device.uuid for device in self._shown.devices) if self._shown else frozenset()
@@ -272,6 +294,7 @@ class Preparation:
         return _Held(
             {**holdings.by_resource(names.GPU_RESOURCE), **by_claims},
             {**staying.by_resource(names.GPU_RESOURCE), **by_claims},
+            mps,
         )
 
     def _tidy(self, found: PodDevices) -> None:

@@ -125,6 +125,31 @@ class GpuEventReporter:
                 )
 
 
+class SharingModeReporter:
+    """Events on the Node: that a GPU cannot be shared under MPS any more, and that it can again."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+        self._offered: frozenset[str] | None = None
+
+    def report(self, node: Node, devices: Iterable[Device]) -> None:
+        """Report changes since the last call; in the first nothing has changed."""
+        known = {device.uuid: device for device in devices}
+        now = frozenset(u for u, device in known.items() if device.share and "mps" in device.share.modes)
+        before, self._offered = self._offered, now
+        for uuid in sorted((before or frozenset()) - now):
+            text = (
+                f"GPU {known[uuid].index} ({uuid}) gets no new pods that share it under MPS, because its"
+                " control daemon does not answer. Pods that share it stay."
+                if uuid in known
+                else f"GPU {uuid} is gone, and nobody shares it under MPS any more."
+            )
+            self._recorder.warning(node, event_reasons.SHARING_MODE_LOST, text)
+        for uuid in sorted(now - before) if before is not None else ():
+            text = f"GPU {known[uuid].index} ({uuid}) can be shared under MPS: its control daemon answers."
+            self._recorder.normal(node, event_reasons.SHARING_MODE_BACK, text)
+
+
 class NodeProblemReporter:
     """Events on the Node: why it gets no pods although its GPUs are well."""
 

@@ -10,6 +10,7 @@ from cluster import names
 from cluster.objects.slots import PER_GPU
 from cluster.process.logs import Level, Style
 from deviceplugin.allocation.mig_packing import Packing
+from deviceplugin.injection.share_edits import Hook
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.nvml.call_deadline import DEADLINE_SECONDS
 from deviceplugin.nvml.health import RECOVERY_SECONDS
@@ -74,6 +75,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sharing_reserve_mib: Annotated[int, msgspec.Meta(ge=0, le=999_999)] = 512
     """MiB of each GPU that are not given in shares, besides what the driver keeps for itself: contexts of
     CUDA take some."""
+    sharing_hook: Hook | None = None
+    """A library of yours that limits containers which share a GPU in time slices, as JSON: `{"mounts": {"/in
+    the/container": "/on/the/node"}, "environment": {"VARIABLE": "{memory}"}}`, where `{memory}` is MiB and
+    `{cores}` percent. Nothing of the kind is shipped."""
+    mps_root: Path | None = None
+    """The folder by which the agent and the control daemons of NVIDIA's Multi-Process Service speak; without
+    it GPUs are shared in time slices only."""
     sharing_reservation_pods: bool = False
     """Whether GPUs that another device plugin gives out can be shared, each opened by a reservation pod, if
     ``NVIDIA_VISIBLE_DEVICES`` has an effect on this node."""

@@ -11,7 +11,7 @@ import msgspec
 from booking.admission.owner import Ownership
 from booking.admission.pod_reader import Json, asks, with_annotation, with_gate
 from booking.admission.seen_shares import seen_by_annotation
-from booking.admission.sharing_dialects.containers import containers, gpus
+from booking.admission.sharing_dialects.containers import containers, gpus, in_several
 from booking.admission.sharing_dialects.translation import Sharing
 from booking.gpu_stripping import NOTHING, spec_with_zero, spec_without_amounts, spec_without_gpu
 from cluster import dialect_names, names
@@ -156,6 +156,8 @@ def _mode(spec: Json, annotations: Mapping[str, str]) -> dict[str, str]:
     if not any(names.SHARED_RESOURCE in gpus(one) for one in containers(spec)):
         return {}
     wanted = (annotations.get(names.SHARING) or "").strip()
+    if in_several(spec):
+        wanted = DEFAULT_MODE  # the only one in which a container has shares of several GPUs
     return {names.SHARING_MODE: wanted if wanted in _MODES else DEFAULT_MODE}
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from booking.cluster_status.viewer import Viewer
-from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, UseError, decode_use
+from cluster.objects.device_usage import DeviceUsage, NodeUsage, OverUser, Squatter, UseError, decode_use
 
 OLD_AFTER: Final = timedelta(seconds=90)
 """Older measurements are not shown: agents report every 10 s by default, and at least once a minute."""
@@ -60,6 +60,14 @@ class Used:
         """UUID of the GPU that the kubelet has chosen for a numbered one; None if that is not known."""
         usage = self._of.get(uuid)
         return usage.real if usage else None
+
+    @property
+    def over_users(self) -> dict[str, OverUser]:
+        """Uid -> what a pod uses beyond its share, where it uses most too much."""
+        found: dict[str, OverUser] = {}
+        for one in self._use.over_users if self._use else ():
+            found.setdefault(one.uid, one)
+        return found
 
     def squatters(self, uuid: str) -> tuple[SquatterNow, ...]:
         """Processes that use a device without holding it."""

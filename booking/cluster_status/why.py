@@ -6,6 +6,7 @@ import msgspec
 
 from booking.cluster_status.given import given_by_agent
 from booking.cluster_status.snapshot import StatusSnapshot
+from booking.cluster_status.usage import Used
 from booking.cluster_status.viewer import Viewer
 from booking.eviction.maia_grants import granted_until
 from cluster.decide.explain import explain_pod
@@ -27,7 +28,13 @@ def why_of(pod: Pod, snapshot: StatusSnapshot, viewer: Viewer) -> Why:
     """Explain a pod to a user, who learns of other users' pods only what they may."""
     granted = granted_until(pod, snapshot.terms)
     given = {pod.metadata.uid: given_by_agent(pod, snapshot, viewer)}
-    seen = replace(snapshot.explanation, given=given)
+    used = Used(snapshot.uses.get(pod.spec.node_name or ""), snapshot.now, viewer)
+    seen = replace(
+        snapshot.explanation,
+        given=given,
+        over_users=used.over_users,
+        evicts_over_users=snapshot.terms.evicts_over_users,
+    )
     found = explain_pod(pod, seen, granted=granted, may_name=viewer.may_name)
     return Why(
         namespace=pod.metadata.namespace,

@@ -11,10 +11,10 @@ from cluster.objects.pods import Pod
 DECIDED_WITHIN: Final = 2.0
 """Seconds after the last complete check within which a pod may be evicted."""
 
-Reason = Literal["evicted", "share", "ended", "refused"]
+Reason = Literal["evicted", "share", "overuse", "ended", "refused"]
 """``evicted``: a booked pod needs its devices. ``share``: its owner has more than a fair share, and another
-user less. ``ended``: the booking that covered it is over. ``refused``: a kubelet has rejected it, and it has
-failed for good."""
+user less. ``overuse``: it uses more of a GPU than its share. ``ended``: the booking that covered it is over.
+``refused``: a kubelet has rejected it, and it has failed for good."""
 
 Back = Literal["without-gpu", "as-it-was", "never"]
 """How a bare pod comes back: without a GPU; with its request for GPUs, waiting for one; not at all."""

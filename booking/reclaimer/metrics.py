@@ -24,7 +24,8 @@ class ReclaimerMetrics:
         self.terminations = Counter(
             "reclaimer_terminations_total",
             "Pods that were terminated, by reason: evicted (for a booked pod, or by an administrator's"
-            " order), share (for the fair share of another user), ended (with their booking).",
+            " order), share (for the fair share of another user), overuse (of a GPU that they shared), ended"
+            " (with their booking).",
             ("reason",),
             **common,
         )

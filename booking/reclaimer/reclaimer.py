@@ -30,6 +30,7 @@ from booking.reclaimer.fair_shares.foreseen import Foreseen
 from booking.reclaimer.fair_shares.record import RecordStore
 from booking.reclaimer.fair_shares.turns import Turns
 from booking.reclaimer.holds.hold_controller import HoldController
+from booking.reclaimer.holds.over_users import OverUsers
 from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, plan, plan_with_others, plan_without_victims
@@ -121,6 +122,7 @@ class Reclaimer:
         self._ending = Ending(context, terms)
         self._maia_requests = MaiaRequests(context, terms)
         self._orders = Orders(context, terms)
+        self._over_users = OverUsers(context, terms)
         self._cover_annotations = CoverAnnotations(context)
         self._end_warnings = EndWarnings(context, terms)
         self._reservations = Reservations(context, reservations, terms.namespace)
@@ -207,6 +209,7 @@ class Reclaimer:
         self._maia_requests.reconcile(snapshot)
         if not is_recovering(snapshot):
             self._orders.reconcile(snapshot)
+            self._over_users.reconcile(snapshot)
             self._holding.ask_again(snapshot)
             snapshot = self._moved(snapshot)
             self._holding.reconcile(snapshot)
@@ -295,7 +298,7 @@ class Reclaimer:
     def _advance_comebacks(self, snapshot: Snapshot) -> None:
         """Comebacks first: a pod that has left already must not wait for anything else."""
         ordered = (pod.metadata.uid for pod, _ in ordered_to_go(snapshot))
-        wanted = {*snapshot.victims, *ordered, *self._broken_gangs.going}
+        wanted = {*snapshot.victims, *snapshot.over_users, *ordered, *self._broken_gangs.going}
         wanted |= {pod.metadata.uid for pod in self._reservations.strays(snapshot)}
         if is_mirror_fresh(snapshot):
             wanted |= {pod.metadata.uid for _, pod in to_end(snapshot)}

@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
+from booking.eviction.over_users import over_users
 from booking.eviction.snapshot import VictimPolicy
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
@@ -19,6 +20,7 @@ from cluster.decide.share_places import SharePlaces
 from cluster.kube.resources import JOBS, TAINT_RULES
 from cluster.objects.bookings import Booking
 from cluster.objects.claims import TaintRule
+from cluster.objects.device_usage import OverUser
 from cluster.objects.gangs import Gang, gang_of
 from cluster.objects.hold import Hold, encode_versions
 from cluster.objects.hold_verdicts import verdicts_of
@@ -29,6 +31,8 @@ from cluster.objects.pods import Pod, is_live
 from cluster.process.clock import Clock
 
 DEFAULTS: Final = EvictionSettings()
+MIRROR_STALE_AFTER: Final = 60.0
+"""Seconds without a renewal of the mirror's Lease after which nothing is ended (law L6)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +77,10 @@ class Snapshot:
     extender_age: float | None = None
     """Seconds since the extender that leads renewed its Lease, without end if it has released it; None if
     there is no such Lease."""
+    uses: Mapping[str, str] = field(default_factory=dict)
+    """Node -> how its GPUs are used, as its agent reports it."""
+    over_used: Mapping[str, str] = field(default_factory=dict)
+    """Node -> its agent's report of pods that use more than their shares; empty where none is evicted."""
     gives_turns: bool = False
     """Whether pods without a booking get free devices in their turn, by a hold."""
     taint_rules: Mapping[str, TaintRule] = field(default_factory=dict)
@@ -140,6 +148,16 @@ class Snapshot:
         return frozenset(uid for hold in self.holds.values() for uid in hold.victims)
 
     @cached_property
+    def over_users(self) -> Mapping[str, OverUser]:
+        """Uid of a pod that uses more of a GPU than its share, and that may be evicted for it -> how much."""
+        return over_users(self.over_used, self) if self.over_used else {}
+
+    @property
+    def knows_bookings(self) -> bool:
+        """Whether the Booking objects are known to be up to date."""
+        return self.mirror_age is not None and self.mirror_age < MIRROR_STALE_AFTER
+
+    @cached_property
     def on_hold(self) -> Mapping[str, frozenset[str]]:
         """Node -> devices that are on hold for a pod."""
         found: dict[str, set[str]] = {}
@@ -196,6 +214,8 @@ def take(
             state=encode_versions(cache.reached),
             terms=terms,
             policy=policy,
+            uses=dict(cache.uses),
+            over_used=dict(cache.over_used) if terms.evicts_over_users else {},
             gives_turns=gives_turns,
             mirror_age=cache.renewals.age(names.MIRROR_LEASE, monotonic=clock.monotonic()),
             since_watch_stale=cache.renewals.since_watch_stale(monotonic=clock.monotonic()),

@@ -104,6 +104,8 @@ class ClusterCache:
         """Renewals of all Leases in the product's namespace."""
         self.uses: Final = leases.uses
         """Node -> how its GPUs are used, by its agent's Lease (``cluster.objects.device_usage``)."""
+        self.over_used: Final = leases.over_used
+        """Those of them that name a pod which uses more of a GPU than its share."""
         self.kubelet_leases: Final = KubeletLeases(self._guard, self.liveness, clock)
         """Signs of life of the kubelets; they count where the controller counts a node's GPUs."""
         pods = Pods(self._guard, self._ledger, at_a_time=at_a_time, give_way=give_way)

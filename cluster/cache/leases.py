@@ -8,6 +8,7 @@ from cluster.cache.store import Guard, Store
 from cluster.decide.ledger.liveness import Liveness
 from cluster.decide.renewals import Renewals
 from cluster.kube.resources import LEASES
+from cluster.objects.device_usage import OVER_USED
 from cluster.objects.nodes import Lease
 from cluster.process.clock import Clock
 
@@ -52,6 +53,8 @@ class Leases(_Leases):
         """Renewals of all of them."""
         self.uses: Final[dict[str, str]] = {}
         """Node -> how its GPUs are used, by its agent's Lease (``cluster.objects.device_usage``)."""
+        self.over_used: Final[dict[str, str]] = {}
+        """Those of ``uses`` that name a pod which uses more of a GPU than its share."""
 
     def _count(self, name: str, before: Lease | None, lease: Lease | None) -> None:
         text = lease.metadata.annotation(names.USE) if lease else None
@@ -60,6 +63,10 @@ class Leases(_Leases):
             self.uses[node] = text
         elif node:
             self.uses.pop(node, None)
+        if node and text and OVER_USED in text:
+            self.over_used[node] = text
+        elif node:
+            self.over_used.pop(node, None)
         super()._count(name, before, lease)
         if lease is None:
             self.renewals.forget_lease(name)

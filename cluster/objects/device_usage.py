@@ -1,14 +1,16 @@
-"""How the GPUs of a node are used, on its agent's Lease; and which processes use one without holding it.
+"""How the GPUs of a node are used, on its agent's Lease; and who uses one without holding it, or too much.
 
 The annotation ``names.USE`` of the Lease is written with a renewal that is due anyway. It holds JSON::
 
     {"at": "2026-11-27T16:00:00Z",
      "devices": [{"uuid": "GPU-...", "utilisation": 87, "memory": 40213, "temperature": 61, "power": 288,
                   "pods": {"<pod uid>": 40100}}],
-     "squatters": [{"device": "GPU-...", "pid": 4711, "command": "python3", "memory": 2048}]}
+     "squatters": [{"device": "GPU-...", "pid": 4711, "command": "python3", "memory": 2048}],
+     "overUsers": [{"device": "GPU-...", "uid": "<pod uid>", "used": 12288, "limit": 8192}]}
 
 Utilisation is in percent, memory in MiB in use, temperature in degrees Celsius, power in watts. Missing
-values are unknown. It is for people: no decision depends on it.
+values are unknown. It is for people: no decision depends on it, except that pods which use more than their
+shares are evicted where an administrator wants that.
 """
 
 from typing import Final
@@ -18,6 +20,8 @@ import msgspec
 from cluster import names
 from cluster.objects.meta import UNREADABLE, Instant, Partial, Versioned, ready
 
+OVER_USED: Final = '"overUsers":['
+"""Stands in the text of a report that names a pod which uses too much."""
 MOST_SQUATTERS: Final = 20
 """Number of entries that are reported, those with the most memory; ``more`` counts the others."""
 
@@ -56,6 +60,15 @@ class Squatter(Partial, frozen=True):
     user: str | None = None
 
 
+class OverUser(Partial, frozen=True):
+    """A pod that uses more memory of a shared GPU than its share. Memory in MiB."""
+
+    device: str
+    uid: str
+    used: int
+    limit: int
+
+
 @ready
 class NodeUsage(Versioned, frozen=True, kw_only=True):
     """All devices, measured at one instant."""
@@ -65,6 +78,8 @@ class NodeUsage(Versioned, frozen=True, kw_only=True):
     squatters: tuple[Squatter, ...] = ()
     more: int = 0
     """Number of squatters that are not listed."""
+    over_users: tuple[OverUser, ...] = ()
+    """Those that use most too much first."""
 
 
 def encode_use(use: NodeUsage) -> str:

@@ -97,7 +97,7 @@ def _from_text(text: str, wanted: Any) -> Any:
         return msgspec.json.decode(text, type=wanted, dec_hook=_path)
     if origin in _LISTS:
         return _convert([part.strip() for part in text.split(",") if part.strip()], wanted)
-    if origin is dict:
+    if origin is dict or (isinstance(origin, type) and issubclass(origin, msgspec.Struct)):
         return msgspec.json.decode(text, type=wanted)
     return _convert(text, wanted)
 

@@ -1,6 +1,6 @@
 """A node agent: the real publisher and the real Lease renewer on a board of simulated GPUs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -8,6 +8,8 @@ from prometheus_client import CollectorRegistry
 from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.node_lease import FIRST_PAUSE, RENEW_EVERY, LeaseRenewer
+from cluster.objects.assignment import devices_of, readable_assignment_of
+from cluster.objects.device_usage import DeviceUsage, NodeUsage, OverUser, encode_use
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 from demo.simulation.kubelet import Kubelet
@@ -32,6 +34,10 @@ class Agent(Part):
         self._kubelet = kubelet
         self.registers_after = 0.0
         """Seconds from its start until the kubelet has its devices."""
+        self.over_users: tuple[OverUser, ...] | None = None
+        """Pods that use more of a GPU than their shares; None: nobody measures that."""
+        self.tells_real_gpus = False
+        """Whether it reports which GPUs are behind the numbers, where the kubelet chooses them."""
 
     @property
     def node(self) -> str:
@@ -70,7 +76,17 @@ class Agent(Part):
 
     def annotations(self) -> Mapping[str, str | None]:
         """What each renewal of its Lease writes: how the GPUs are used, where somebody measures it."""
-        return {}
+        if self.over_users is None and not self.tells_real_gpus:
+            return {}
+        devices = tuple(self._real_gpus()) if self.tells_real_gpus else ()
+        use = NodeUsage(at=self.clock.now(), devices=devices, over_users=self.over_users or ())
+        return {names.USE: encode_use(use)}
+
+    def _real_gpus(self) -> Iterator[DeviceUsage]:
+        for pod in self._kubelet.pods:
+            real = sorted(self._kubelet.holdings.of(pod.metadata.uid))
+            for number, uuid in zip(sorted(devices_of(readable_assignment_of(pod))), real, strict=False):
+                yield DeviceUsage(uuid=number, real=uuid)
 
     def read(self) -> PodDevices:
         """The kubelet's checkpoint: the interface ``Record``."""

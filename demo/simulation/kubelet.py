@@ -108,6 +108,8 @@ class Kubelet(Part):
         """Whether containers fail to start, because the container runtime is restarted."""
         self.agent: RegisteredAgent | None = None
         """The node agent that is registered with it."""
+        self.tells_devices = True
+        """Whether it says in a pod's status which devices it chose, as from Kubernetes 1.36 on."""
 
     def build(self) -> None:
         """A new process on the same machine."""
@@ -361,7 +363,8 @@ class Kubelet(Part):
     def _given(self, sandbox: Sandbox, container: Json) -> Json:
         """The GPUs that it has chosen for a container."""
         ids = self.machine.checkpoint.get((sandbox.pod.metadata.uid, container["name"]), ())
-        resources = [{"resourceID": one} for one in sorted(ids)] if self._chooses else []
+        tells = self._chooses and self.tells_devices
+        resources = [{"resourceID": one} for one in sorted(ids)] if tells else []
         if not resources:
             return {}
         return {"allocatedResourcesStatus": [{"name": names.GPU_RESOURCE, "resources": resources}]}

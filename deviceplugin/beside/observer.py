@@ -164,8 +164,14 @@ class Observer:
         squatters = tuple(
             msgspec.structs.replace(one, device=numbers.get(one.device, one.device)) for one in use.squatters
         )
+        over_users = tuple(
+            msgspec.structs.replace(one, device=numbers.get(one.device, one.device)) for one in use.over_users
+        )
         return msgspec.structs.replace(
-            use, devices=tuple(sorted(devices, key=lambda one: one.uuid)), squatters=squatters
+            use,
+            devices=tuple(sorted(devices, key=lambda one: one.uuid)),
+            squatters=squatters,
+            over_users=over_users,
         )
 
     def real_devices(self) -> Mapping[str, str]:

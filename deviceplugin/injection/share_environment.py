@@ -13,8 +13,22 @@ from cluster.objects.pods import Container, Pod
 from cluster.objects.quantity import parse_count
 from cluster.objects.share_request import share_amounts
 
+Environment = dict[str, str]
+"""Variable -> value."""
 
-def share_environment(pod: Pod, containers: Sequence[str], devices: Iterable[Device]) -> dict[str, str]:
+
+def amounts_of(pod: Pod, containers: Sequence[str], devices: Iterable[Device]) -> tuple[list[int], int]:
+    """MiB of each device, 0 if the containers name none, and percent of the compute.
+
+    Raises:
+        QuantityError: an amount is not a whole number (the API server refuses those).
+    """
+    amounts = [amount for name, amount in share_amounts(pod).items() if name in containers]
+    memory = [max((amount.memory_on(device) for amount in amounts), default=0) for device in devices]
+    return memory, max((amount.cores for amount in amounts), default=0)
+
+
+def share_environment(pod: Pod, containers: Sequence[str], devices: Iterable[Device]) -> Environment:
     """Variable -> value, for the containers that have exactly these devices.
 
     Args:
@@ -26,9 +40,7 @@ def share_environment(pod: Pod, containers: Sequence[str], devices: Iterable[Dev
         QuantityError: an amount is not a whole number (the API server refuses those).
     """
     shared = sorted(devices, key=lambda device: device.uuid)
-    amounts = [amount for name, amount in share_amounts(pod).items() if name in containers]
-    memory = [max((amount.memory_on(device) for amount in amounts), default=0) for device in shared]
-    cores = max((amount.cores for amount in amounts), default=0)
+    memory, cores = amounts_of(pod, containers, shared)
     found = {names.DEVICES_VARIABLE: ",".join(device.uuid for device in shared)}
     if all(memory):
         found[names.GPU_MEMORY_VARIABLE] = ",".join(map(str, memory))

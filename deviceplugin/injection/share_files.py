@@ -10,16 +10,20 @@ Source: Container Device Interface specification 0.6.0.
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Final
 
 import structlog
 
 from cluster import names
 from cluster.objects.slots import as_a_name
 from deviceplugin.injection.cdi import CDI_VERSION
+from deviceplugin.injection.share_edits import ShareEdits
 
 log = structlog.get_logger(__name__)
+
+_MOUNT_OPTIONS: Final = ("nosuid", "nodev", "rbind", "rprivate")
 
 
 class ShareFiles:
@@ -28,7 +32,7 @@ class ShareFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(self, slots: Iterable[str], environment: Mapping[str, str]) -> None:
+    def write(self, slots: Iterable[str], edits: ShareEdits) -> None:
         """Write the files of a container's slots, atomically.
 
         Raises:
@@ -40,7 +44,7 @@ class ShareFiles:
             # The runtime reads files that end in .json: the name of the unfinished one must not.
             unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
             try:
-                unfinished.write_bytes(specification(slot, environment))
+                unfinished.write_bytes(specification(slot, edits))
                 unfinished.replace(path)
             except OSError:
                 unfinished.unlink(missing_ok=True)
@@ -74,12 +78,23 @@ class ShareFiles:
             )
 
 
-def specification(slot: str, environment: Mapping[str, str]) -> bytes:
+def specification(slot: str, edits: ShareEdits) -> bytes:
     """The text of a slot's specification. Equal input gives equal text."""
-    variables = [f"{name}={value}" for name, value in sorted(environment.items())]
+    changes: dict[str, object] = {
+        "env": [f"{name}={value}" for name, value in sorted(edits.environment.items())]
+    }
+    if edits.mounts:
+        changes["mounts"] = [
+            {
+                "hostPath": one.host,
+                "containerPath": one.path,
+                "options": ["rw" if one.is_writable else "ro", *_MOUNT_OPTIONS],
+            }
+            for one in edits.mounts
+        ]
     spec = {
         "cdiVersion": CDI_VERSION,
         "kind": names.SHARE_KIND,
-        "devices": [{"name": as_a_name(slot), "containerEdits": {"env": variables}}],
+        "devices": [{"name": as_a_name(slot), "containerEdits": changes}],
     }
     return json.dumps(spec, indent=2).encode() + b"\n"

@@ -47,6 +47,8 @@ class Options:
     proc: Path = Path("/proc")
     tolerated: frozenset[str] = frozenset()
     """Names of processes of no pod that may use GPUs."""
+    of_daemons: Callable[[], frozenset[str]] = frozenset
+    """Uids of pods whose processes serve those of others: MPS's daemons."""
     report_every: float = 10.0
     """Seconds between two texts for the Lease; 0: none."""
     as_reported: Callable[[NodeUsage], NodeUsage] = lambda use: use
@@ -160,7 +162,10 @@ class UsageMonitor:
                 family=family,
                 tolerated=self._options.tolerated,
             )
-            self._squatting = self._suspects.confirmed(found)
+            servants = self._options.of_daemons()
+            self._squatting = self._suspects.confirmed(
+                [one for one in found if one.seen.owner.uid not in servants]
+            )
         elif not report.of:
             self._squatting = ()
         return join(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from cluster.objects.device_usage import MOST_SQUATTERS, DeviceUsage, NodeUsage, Squatter
+from cluster.objects.device_usage import MOST_SQUATTERS, DeviceUsage, NodeUsage, OverUser, Squatter
 from cluster.objects.pods import Pod
 from deviceplugin.allocation.share_limits import Place
 from deviceplugin.nvml.interface import GpuUsage
@@ -74,6 +74,7 @@ def use_of(snapshot: UsageSnapshot, at: datetime) -> NodeUsage:
         devices=tuple(_device(device.uuid, snapshot) for device in snapshot.devices),
         squatters=tuple(_squatter(one, snapshot) for one in ranked[:MOST_SQUATTERS]),
         more=max(0, len(ranked) - MOST_SQUATTERS),
+        over_users=tuple(map(_over_user, snapshot.overuse)),
     )
 
 
@@ -92,6 +93,11 @@ def _device(uuid: str, snapshot: UsageSnapshot) -> DeviceUsage:
         power=None if usage.power is None else round(usage.power),
         pods=pods or None,
     )
+
+
+def _over_user(one: Overuse) -> OverUser:
+    """Rounded so that it still is too much."""
+    return OverUser(device=one.device, uid=one.uid, used=-(-one.used // _MIB), limit=one.limit // _MIB)
 
 
 def _squatter(one: SquattingProcess, snapshot: UsageSnapshot) -> Squatter:

@@ -198,6 +198,8 @@ CLIMBS = (
     ("deviceplugin/nvml/health.py", "deviceplugin.nvml.watch", "Inside deviceplugin.nvml"),
     ("deviceplugin/kubelet/channel.py", "deviceplugin.kubelet.pods_api", "Inside deviceplugin.kubelet"),
     ("deviceplugin/usage/holders.py", "deviceplugin.usage.squatters", "Inside deviceplugin.usage"),
+    ("deviceplugin/injection/driver.py", "deviceplugin.injection.cdi", "Inside deviceplugin.injection"),
+    ("booking/eviction/holder.py", "booking.eviction.holder_cache", "Inside booking.eviction"),
     ("deviceplugin/allocation/drift.py", "deviceplugin.nvml", "Which pod is admitted and which"),
     ("deviceplugin/kubelet/streams.py", "deviceplugin.injection", "The kubelet's side never knows"),
     ("deviceplugin/device_cache.py", "grpc", "gRPC is spoken"),

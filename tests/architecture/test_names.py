@@ -45,17 +45,20 @@ OF_MONITORING = {f"{names.PRODUCT}-dashboard", f"{names.PRODUCT}.json", f"{names
 """The ConfigMap for Grafana, its file, and how the names of our pods begin; tests/charts/test_monitoring.py
 compares names of metrics with what the parts register."""
 OF_PODS = {
-    *(f"{names.PRODUCT}-{what}" for what in ("policy", "extender-client", "scheduler-extender")),
+    *(f"{names.PRODUCT}-{what}" for what in ("policy", "extender-client", "scheduler-extender", "mps")),
     *(f"{names.PRODUCT}-{what}" for what in ("kubelet-leases", "counted-nodes")),
 }
-"""What the pods of the chart are made of: a ConfigMap, a Secret, a binding; two roles."""
+"""What the pods of the chart are made of: a ConfigMap, a Secret, a binding; two roles; MPS's daemons."""
 OF_NOTES = {
     f"daemonset/{names.NODE_AGENT}",
     *(f"{kind}/{names.BOOKING_SERVER}" for kind in ("deployment", "service")),
     f"{names.NVIDIA_PREFIX}gpu.present",
 }
 """What the chart's notes give people to type, and a label of others by which they know nodes with GPUs."""
-MOUNTED = (f"/etc/{names.PRODUCT}/", f"/etc/kubernetes/{names.PRODUCT}/", f"/var/lib/{names.PRODUCT}")
+MOUNTED = (
+    *(f"/etc/{names.PRODUCT}/", f"/etc/kubernetes/{names.PRODUCT}/", f"/var/lib/{names.PRODUCT}"),
+    f"/run/{names.PRODUCT}/",
+)
 """Where the chart's pods, and the cluster's own kube-scheduler, find their files;
 tests/long/charts/test_pods_rendered.py loads what the settings say."""
 FORMER = {f"{names.STATE_DOMAIN}/rung"}

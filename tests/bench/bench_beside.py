@@ -90,7 +90,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
         parts.begin()
         with on_ground(cluster) as ground:
             for mode, node in NODES.items():
-                _await_gpus(cluster, node)
+                await_gpus(cluster, node, GPUS)
                 yield from _running(ground, mode, node)
         for mode, kind in _MEMORY.items():
             folder = cluster.state / mode
@@ -100,9 +100,9 @@ def measure(_lab: Lab) -> Iterator[Row]:
                 yield kind.row(bench_agent_memory.resident(pid), bench_agent_memory.floor())
 
 
-def _await_gpus(cluster: Cluster, node: str) -> None:
+def await_gpus(cluster: Cluster, node: str, gpus: int) -> None:
     """Wait until the kubelet has both resources."""
-    wanted = {names.GPU_RESOURCE: str(GPUS), ALONE: str(GPUS)}
+    wanted = {names.GPU_RESOURCE: str(gpus), ALONE: str(gpus)}
 
     def offered() -> bool:
         words = ("get", "node", node, "--output=jsonpath={.status.allocatable}")

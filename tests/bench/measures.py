@@ -18,6 +18,7 @@ from tests.bench import (
     bench_extender,
     bench_fair_shares,
     bench_filter,
+    bench_first_share,
     bench_growth,
     bench_links,
     bench_packing,
@@ -68,13 +69,17 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_evictions.MEASURE,
     bench_agent.MEASURE,
     bench_beside.MEASURE,
+    bench_first_share.MEASURE,
     bench_recovery.MEASURE,
     bench_takeover.MEASURE,
     bench_churn.MEASURE,
     bench_writers_cluster.MEASURE,
 )
 NEWER_THAN_THE_RESULTS: Final = frozenset(
-    {*(kind.name for kind in bench_growth.MEASURE.kinds), "claims-memory", "turns-idle"}
+    {
+        *(kind.name for kind in (*bench_growth.MEASURE.kinds, *bench_first_share.MEASURE.kinds)),
+        *("claims-memory", "turns-idle"),
+    }
 )
 """Rows that the last whole run (bench/results.json) did not have yet; the next one empties this."""
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for measure in MEASURES for kind in measure.kinds}

@@ -18,6 +18,8 @@ from deviceplugin.advertised import listed
 from deviceplugin.allocation.mig_packing import Packing, by_parts
 from deviceplugin.allocator import Allocator, AllocatorSources, first_devices
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
+from deviceplugin.injection.mps_daemons import MpsDaemons
+from deviceplugin.injection.share_edits import Hook
 from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.kubelet.bound_pods import BoundPods
@@ -60,6 +62,8 @@ class RunningAgent:
         stored: Callable[[], tuple[Pod, ...]] = tuple,
         bound: BoundPods | None = None,
         packing: Packing = Packing.DISTRIBUTED,
+        daemons: MpsDaemons | None = None,
+        hook: Hook | None = None,
         clock: Clock | None = None,
     ) -> None:
         clock = clock or SystemClock()
@@ -94,6 +98,8 @@ class RunningAgent:
                 resource=resource,
                 strategy=Strategy.CDI,
                 shares=ShareFiles(self.cdi),
+                daemons=daemons or MpsDaemons(None, clock),
+                hook=hook,
                 clock=clock,
             )
             endpoints = Endpoints(folder=kubelet.plugins, resource=resource, names=self.names)

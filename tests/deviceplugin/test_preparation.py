@@ -19,6 +19,7 @@ from cluster.objects.pods import Pod
 from deviceplugin.advertised import AdvertisingOptions
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.injection.host_cdi_files import HostFolders
+from deviceplugin.injection.mps_daemons import MpsDaemons
 from deviceplugin.injection.strategy import Strategy, injection_of
 from deviceplugin.kubelet.checkpoint import NAME, CheckpointFile
 from deviceplugin.metrics import AgentMetrics
@@ -39,6 +40,7 @@ class Machine:
         host: HostFolders | None = None,
         driver_root: Path | None = None,
         slots: int = 0,
+        mps: Path | None = None,
     ) -> None:
         way = AdvertisingOptions(strategy=strategy, slots=slots, reserve=512)
         self.pods: tuple[Pod, ...] | None = None
@@ -65,6 +67,7 @@ class Machine:
             pods=lambda: self.pods,
             claimed=lambda: self.claimed,
             host=host,
+            daemons=MpsDaemons(mps, self.clock),
             metrics=AgentMetrics(self.registry),
             clock=self.clock,
         )

@@ -1,19 +1,21 @@
 """In which form a GPU is offered: whole, or by its slots, by what pods hold of it."""
 
 import json
+import os
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 import pytest
 
-from cluster import names
+from cluster import mps_names, names
 from cluster.objects.inventory import Device, Sharing
 from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node as KubeNode
 from cluster.objects.pods import Pod
 from cluster.objects.slots import as_a_name, slot_id, slots_of
 from deviceplugin.advertised import NOT_SHARED, AdvertisingOptions, advertised, listed
+from deviceplugin.injection.mps_daemons import SILENT_AFTER
 from deviceplugin.kubelet.checkpoint import NAME
 from deviceplugin.node.device_orders import DeviceOrdersHandler
 from deviceplugin.nvml.interface import GpuFacts
@@ -139,6 +141,39 @@ def test_the_form_follows_pods_that_come_and_go(tmp_path: Path) -> None:
         machine.hold(pod("b"), b=slot_id("GPU-0", 0))
         machine.look_again()
         assert machine.offers() == {WHOLE: 0, SHARED: 4}
+
+
+def test_a_gpu_is_offered_under_mps_while_its_daemon_answers_and_kept_for_it_while_pods_share_it(
+    tmp_path: Path,
+) -> None:
+    machine = Node(tmp_path, slots=4, mps=tmp_path / "mps")
+    state = tmp_path / "mps" / "GPU-0" / mps_names.STATE
+    state.parent.mkdir(parents=True)
+    state.touch()
+    sharing = pod("a")
+    annotated = msgspec.structs.replace(sharing.metadata, annotations={names.SHARING_MODE: "mps"})
+    sharing = msgspec.structs.replace(sharing, metadata=annotated)
+
+    def modes() -> tuple[str, ...]:
+        (device,) = machine.device_cache.now.devices
+        return device.share.modes if device.share else ()
+
+    with machine.checking():
+        machine.report(with_memory(0))
+        assert modes() == ("time-slice",), "no answer was seen yet"
+        os.utime(state, (1, 1))
+        machine.look_again()
+        assert modes() == ("time-slice", "mps")
+        machine.hold(sharing, a=slot_id("GPU-0", 0))
+        machine.look_again()
+        assert state.with_name(mps_names.WANTED).exists()
+        machine.clock.advance(SILENT_AFTER)
+        machine.look_again()
+        assert modes() == ("time-slice",)
+        assert state.with_name(mps_names.WANTED).exists(), "its pods stay"
+        machine.hold(pod("b"), b=slot_id("GPU-0", 0))
+        machine.look_again()
+        assert not state.with_name(mps_names.WANTED).exists()
 
 
 def test_a_pod_that_is_being_terminated_does_not_bar_the_other_form(tmp_path: Path) -> None:

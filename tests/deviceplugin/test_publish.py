@@ -13,7 +13,7 @@ from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.events import EventRecorder
 from cluster.kube.resources import NODES
 from cluster.objects.assignment import drift_of
-from cluster.objects.inventory import Device, inventory_of
+from cluster.objects.inventory import Device, Sharing, inventory_of
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from deviceplugin.allocation.pod_devices import PodDevices
@@ -27,6 +27,7 @@ from deviceplugin.publish import (
     GpuEventReporter,
     Publisher,
     PublisherSources,
+    SharingModeReporter,
     changes,
     wanted,
 )
@@ -218,6 +219,19 @@ def test_events_report_why_a_gpu_gets_no_new_pods_and_when_it_does_again() -> No
     assert bench.events == [
         f"{event_reasons.GPU_UNHEALTHY}: GPU 0 (GPU-0) gets no new pods. XID 48: double-bit memory error.",
         f"{event_reasons.GPU_HEALTHY}: GPU 0 (GPU-0) is healthy again: it gets new pods.",
+    ]
+
+
+def test_events_say_which_gpu_cannot_be_shared_under_mps_any_more_and_that_it_can_again() -> None:
+    bench = Bench()
+    silent = msgspec.structs.replace(GPUS[0], share=Sharing(slots=4, memory=1))
+    answering = msgspec.structs.replace(silent, share=Sharing(slots=4, memory=1, modes=("time-slice", "mps")))
+    reporter = SharingModeReporter(bench.recorder)
+    for device in (answering, silent, silent, answering):
+        reporter.report(bench.node, (device,))
+    assert [text.partition(":")[0] for text in bench.events] == [
+        event_reasons.SHARING_MODE_LOST,
+        event_reasons.SHARING_MODE_BACK,
     ]
 
 

@@ -21,6 +21,8 @@ HOSTILE = {
     "node_labels": ("some", "Allowed: "),
     "sharing_slots": ("65", "Allowed: 0 to 64."),
     "sharing_reserve_mib": ("-1", "Allowed: 0 to 999999."),
+    "sharing_hook": ('{"library": "/x"}', "unknown field"),
+    "mps_root": ("mps", "an absolute path of 1 to 4095 bytes"),
     "sharing_reservation_pods": ("some", "Allowed: "),
     "own_dev_root": ("dev", "an absolute path of 1 to 4095 bytes"),
     "kubelet_root": ("/deep" * 20, "an absolute path of 1 to 80 bytes"),

@@ -1,13 +1,16 @@
 """Shares of GPUs, from the kubelet's question to the container's limits, over real sockets."""
 
 import json
+import os
 from itertools import count
 
 import grpc
 import pytest
 
-from cluster import names
+from cluster import mps_names, names
+from cluster.fake.clock import FakeClock
 from cluster.objects.slots import as_a_name, physical, slot_id
+from deviceplugin.injection.mps_daemons import MpsDaemons
 from tests.deviceplugin.agents import SHARED_MIB, RunningAgent, devices
 from tests.fakes.kubelet import FakeContainer, FakeKubelet, FakePod
 
@@ -255,3 +258,33 @@ def test_l1_a_share_of_another_gpu_than_assigned_starts_if_there_is_room(
         kubelet.end(first.uid)
         kubelet.prestart(second.uid, "main")
         assert agent.counted("container_starts_total", gate="other-devices") == 1
+
+
+def test_a_pod_under_mps_starts_when_its_gpu_is_exclusive_with_its_limits_and_the_daemon_s_folder(
+    kubelet: FakeKubelet,
+) -> None:
+    root = kubelet.root / "mps"
+    state = root / "GPU-1" / mps_names.STATE
+    state.parent.mkdir(parents=True)
+    state.write_text(mps_names.EXCLUSIVE)
+    daemons = MpsDaemons(root, FakeClock(self_advancing=True))
+    daemons.answering()
+    os.utime(state, (1, 1))
+    with RunningAgent(kubelet, slots=16, daemons=daemons) as agent:
+        pods = (a_share("GPU-1", 2048), a_share("GPU-1", 4096), a_pod({"main": ["GPU-0"]}, sharing("main")))
+        for pod in pods[1:]:
+            pod.annotations[names.SHARING_MODE] = "mps"
+        for pod in pods:
+            assert kubelet.admit(pod), pod.message
+        kubelet.prestart(pods[1].uid, "main")
+        (slot,) = kubelet.devices_of(pods[1].uid)
+        pipe = str(root / "GPU-1" / mps_names.PIPES)
+        assert limits(agent, slot)[mps_names.MEMORY_VARIABLE] == "0=4096M"
+        assert limits(agent, slot)[mps_names.PIPE_VARIABLE] == pipe
+        spec = json.loads((agent.cdi / f"{names.SHARE_FILE_PREFIX}{as_a_name(slot)}.json").read_text())
+        (mount,) = spec["devices"][0]["containerEdits"]["mounts"]
+        assert (mount["hostPath"], mount["containerPath"], mount["options"][0]) == (pipe, pipe, "rw")
+        for pod, why in ((pods[0], "still in the compute mode"), (pods[2], "does not answer")):
+            with pytest.raises(grpc.RpcError, match=why):
+                kubelet.prestart(pod.uid, "main")
+        assert (state.parent / mps_names.WANTED).exists(), "pods share it"

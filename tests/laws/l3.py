@@ -2,7 +2,8 @@
 
 Judged when a hold is written: it keeps just what its booked pod needs and requests, its victims are just
 those who have that and may be taken, and there was no place without a victim, or with one fewer. And when a
-pod is evicted: a hold must name it and a device of it.
+pod is evicted: a hold must name it and a device of it, or the agent of its node says that it uses more of a
+GPU than its share.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,7 @@ from tests.laws.devices import (
     selected,
 )
 from tests.laws.groups import user_of
+from tests.laws.over_use import uses_too_much
 from tests.laws.places import Places, for_nothing, takes_room
 from tests.laws.share_holds import ShareHold
 from tests.laws.shares import is_sharing
@@ -72,7 +74,7 @@ def evicted_without_hold(change: Change, state: State, _now: datetime) -> Iterat
         # A gang leaves whole, so where one of its pods is in the way, all are.
         if devices & set(hold.devices) or gang_of(victim) or takes_room(victim, pod, hold, state):
             return
-    if _is_of_half_a_gang(victim, state):
+    if _is_of_half_a_gang(victim, state) or uses_too_much(victim, state):
         return
     yield f"{leaves.pod.key} is evicted, though no hold names it and a device of it, or needs its room."
 

@@ -1,12 +1,15 @@
 """L1 with shares: several pods on one GPU, in one mode, never more of it than it offers."""
 
+from collections.abc import Callable
+
 import pytest
 
 from cluster import names
-from cluster.kube.resources import PODS
+from cluster.kube.resources import LEASES, PODS
+from cluster.objects.device_usage import NodeUsage, OverUser, encode_use
 from deviceplugin.allocation.pod_devices import PodDevices
 from tests.booking.reclaimer.fake_cluster import FakeCluster
-from tests.fakes.objects import PodBuilder, a_pod, shared_gpu
+from tests.fakes.objects import EPOCH, PodBuilder, a_pod, shared_gpu
 from tests.laws.breaking import breaks
 from tests.laws.watcher import LawWatcher
 
@@ -82,3 +85,17 @@ def test_slots_in_the_checkpoint_are_of_one_gpu(cluster: FakeCluster, laws: LawW
     laws.check()
     with breaks(laws, "L1", "GPU-n0-0 is in use by default/a and default/b at once"):
         laws.kubelet("n0", PodDevices(both))
+
+
+def test_l3_a_pod_that_uses_too_much_by_the_word_of_its_nodes_agent_may_leave_and_no_other(
+    cluster: FakeCluster, laws: LawWatcher, evict: Callable[[str], None]
+) -> None:
+    for name in ("a", "b"):
+        bind(cluster, a_pod().shares(memory=1), name)
+    use = NodeUsage(at=EPOCH, over_users=(OverUser(device=G0, uid="uid-a", used=2, limit=1),))
+    report = {"metadata": {"annotations": {names.USE: encode_use(use)}}}
+    cluster.kube.patch(LEASES, names.node_lease("n0"), report, namespace=names.NAMESPACE)
+    evict("a")
+    laws.check()
+    with breaks(laws, "L3", "default/b is evicted"):
+        evict("b")

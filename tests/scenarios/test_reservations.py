@@ -47,6 +47,20 @@ def is_over(found: World) -> bool:
     return not reservations(found)
 
 
+def test_where_the_kubelet_does_not_tell_the_gpu_its_nodes_agent_does(tmp_path: Path) -> None:
+    with world(tmp_path) as there:
+        for name, kubelet in there.kubelets.items():
+            kubelet.tells_devices = False
+            there.agents[name].tells_real_gpus = True
+        there.bob.create(share("bob-1", MEMORY // 2))
+        there.until(lambda: runs(there, "bob-1"), "it has a share", within=50)
+        (pod,) = reservations(there).values()
+        gpu = pod.metadata.annotation(names.OPENED)
+        assert gpu in there.kubelets[pod.spec.node_name or ""].holdings.of(pod.metadata.uid)
+        there.bob.delete("bob-1")
+        there.until(lambda: is_over(there), "the GPU is closed")
+
+
 def test_a_gpu_is_opened_for_shares_and_closed_after_the_last(tmp_path: Path) -> None:
     with world(tmp_path) as there:
         for name in ("bob-1", "bob-2"):

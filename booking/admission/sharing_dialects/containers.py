@@ -82,6 +82,11 @@ def gpus(container: Json) -> dict[str, int]:
     return {resource: number for resource, number in found.items() if number}
 
 
+def in_several(spec: Json) -> Json | None:
+    """The first container with shares of several GPUs; None if there is none."""
+    return next((one for one in containers(spec) if gpus(one).get(names.SHARED_RESOURCE, 0) > 1), None)
+
+
 def names_gpus(container: Json) -> bool:
     """Whether the container names a GPU resource, with the number 0 too."""
     return any(map(names.is_gpu_resource, named(container)))

@@ -15,6 +15,7 @@ from booking.admission.sharing_dialects.containers import (
     containers,
     count,
     gpus,
+    in_several,
     named,
     out_of_range,
     with_limits,
@@ -24,6 +25,7 @@ from cluster import names
 
 Dialect = Literal["hami", "gpushare", "kai", "nvidia"]
 DIALECTS: Final[tuple[Dialect, ...]] = ("hami", "gpushare", "kai", "nvidia")
+MPS: Final = "mps"
 WHOLE: Final = "whole"
 """``gpu-booking.io/sharing`` of a pod that takes no part in its namespace's default."""
 _ALL: Final = 100
@@ -91,6 +93,7 @@ def translated(
         spec = nvidia.translated(spec, sharing.default_percentage)
     spec = changed(spec, _whole)
     check(spec)
+    _check_mode(spec, annotations)
     if "hami" in spoken and any(key in annotations for key in hami.KEYS):
         annotations |= hami.selectors(annotations, models())
     pairs = zip(containers(pod["spec"]), containers(spec), strict=True)
@@ -122,6 +125,16 @@ def check(spec: Json) -> None:
         raise ShareRefusedError(
             f"The pod asks for a share of a GPU and has {escape}, which no limit of a share holds: leave that"
             " out, or ask for a whole GPU."
+        )
+
+
+def _check_mode(spec: Json, annotations: Json) -> None:
+    """Refuse shares of several GPUs in one container under MPS: a process has one control daemon."""
+    if (annotations.get(names.SHARING) or "").strip() == MPS and (one := in_several(spec)):
+        raise ShareRefusedError(
+            f"Container {one.get('name', '')} asks for shares of {gpus(one)[names.SHARED_RESOURCE]} GPUs,"
+            f" and the pod has {names.SHARING}: {MPS}, which gives a container a share of one GPU: ask for"
+            " one, or leave the annotation out."
         )
 
 

@@ -33,8 +33,6 @@ from cluster.objects.pods import Pod, is_live
 
 log = structlog.get_logger(__name__)
 
-MIRROR_STALE_AFTER: Final = 60.0
-"""Seconds without a renewal of the mirror's Lease after which nothing is ended (law L6)."""
 ENDED_FOR: Final = 1.0
 """Seconds of one reconciliation in which pods are ended: when hundreds of bookings end at once, pods that
 have left come back in between, and booked pods get the devices that are free."""
@@ -45,7 +43,7 @@ _LAST_INSTANT: Final = timedelta(microseconds=1)
 
 def is_mirror_fresh(snapshot: Snapshot) -> bool:
     """Whether the Booking objects are known to be up to date."""
-    return snapshot.mirror_age is not None and snapshot.mirror_age < MIRROR_STALE_AFTER
+    return snapshot.knows_bookings
 
 
 def covered_at_the_end(booking: Booking, snapshot: Snapshot) -> tuple[str, ...]:

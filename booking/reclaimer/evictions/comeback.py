@@ -65,6 +65,7 @@ COMEBACK_BY_ANNOTATION: Final[Mapping[str, Back]] = {
 CONDITIONS: Final[Mapping[Reason, str]] = {
     "evicted": event_reasons.EVICTED_FOR_BOOKING,
     "share": event_reasons.EVICTED_FOR_SHARE,
+    "overuse": event_reasons.EVICTED_FOR_OVERUSE,
     "ended": event_reasons.BOOKING_ENDED,
     "refused": event_reasons.REJECTED_BY_KUBELET,
 }

@@ -360,7 +360,7 @@ class _Eviction:
 
 def _may_be_evicted(why: EvictionCause) -> bool:
     """Whether to use the Eviction API, which respects budgets."""
-    return why.reason in {"evicted", "share"} and not why.overrides_budget
+    return why.reason in {"evicted", "share", "overuse"} and not why.overrides_budget
 
 
 def _require_valid(victim: Pod, is_valid: Callable[[], bool]) -> None:

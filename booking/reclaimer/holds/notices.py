@@ -34,12 +34,26 @@ def message(
         is_booked: whether a booking gives the beneficiary a right to them, or a fair share.
         protected: the clause that says what protects the victim until then.
     """
-    whole = until.astimezone(UTC).replace(microsecond=0)
-    at = whole if whole == until else whole + timedelta(seconds=1)
     needed = f"its GPUs are needed by the booked pod {beneficiary.key}"
     if not is_booked:
         needed = f"its GPUs are needed by the pod {beneficiary.key}, whose user has less than a fair share"
-    return f"{_BEGINS}{iso(at)} or soon after: {needed}.{f' Until then {protected}.' if protected else ''}"
+    return f"{notice(until, needed)}{f' Until then {protected}.' if protected else ''}"
+
+
+def until_in(text: str | None) -> datetime | None:
+    """The instant that a notice names; None where the text is no notice."""
+    try:
+        until = msgspec.convert((text or "")[len(_BEGINS) :][:_INSTANT], datetime)
+    except msgspec.ValidationError:
+        return None
+    return until if until.tzinfo and (text or "").startswith(_BEGINS) else None
+
+
+def notice(until: datetime, why: str) -> str:
+    """A notice: the instant to the whole second, never too early, and why, in a clause."""
+    whole = until.astimezone(UTC).replace(microsecond=0)
+    at = whole if whole == until else whole + timedelta(seconds=1)
+    return f"{_BEGINS}{iso(at)} or soon after: {why}."
 
 
 def notice_until(text: str | None, beneficiary: Pod, *, is_booked: bool = True) -> datetime | None:
@@ -47,11 +61,8 @@ def notice_until(text: str | None, beneficiary: Pod, *, is_booked: bool = True) 
 
     From it a process that restarts, or another leader, continues with the notice that was given.
     """
-    try:
-        until = msgspec.convert((text or "")[len(_BEGINS) :][:_INSTANT], datetime)
-    except msgspec.ValidationError:
-        return None
-    return until if until.tzinfo and message(beneficiary, until, is_booked=is_booked) == text else None
+    until = until_in(text)
+    return until if until and message(beneficiary, until, is_booked=is_booked) == text else None
 
 
 def afterwards(beneficiary: Pod, *, is_booked: bool = True) -> str:
@@ -91,8 +102,8 @@ class Notices:
         return given
 
     def stale(self, snapshot: Snapshot) -> list[Pod]:
-        """Live pods that carry a notice though no hold needs them to leave."""
-        needed = snapshot.victims
+        """Live pods that carry a notice though nothing wants them to leave any more."""
+        needed = snapshot.victims | snapshot.over_users.keys()
         return [
             pod
             for uid, pod in snapshot.annotated.items()

@@ -20,7 +20,7 @@ from booking.reclaimer.evictor import EvictionCause, ProtectedError, TooLateErro
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.reservations.manifest import ReservationTerms, manifest, opened
 from booking.reclaimer.reservations.needed import Needed, needed
-from booking.reclaimer.reservations.state_table import Reserved, given_gpu, state_of, step
+from booking.reclaimer.reservations.state_table import Reserved, given_gpu, reported_gpu, state_of, step
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.decide.queueing import by_priority_and_age
@@ -139,9 +139,11 @@ class Reservations:
         since = closing_since(pod)
         closing_for = (snapshot.now - since).total_seconds() if since else 0.0
         key = f"{pod.metadata.uid} {pod.metadata.resource_version}"
-        match step(Reserved(state_of(pod), is_needed, closing_for)):
+        report = snapshot.uses.get(pod.spec.node_name or "")
+        gpu = given_gpu(pod) or reported_gpu(pod, number, report)
+        match step(Reserved(state_of(pod, gpu), is_needed, closing_for)):
             case "open":
-                self._try(key, pod.key, partial(self._annotate, pod, opened(given_gpu(pod) or "")))
+                self._try(key, pod.key, partial(self._annotate, pod, opened(gpu or "")))
             case "close":
                 self._try(key, pod.key, partial(self._annotate, pod, _closing(snapshot.now)))
             case "reopen":

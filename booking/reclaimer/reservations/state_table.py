@@ -22,14 +22,19 @@ right before the second step the API server is asked for the pods of the node.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Literal
 
 from cluster import names
+from cluster.objects.device_usage import UseError, decode_use
 from cluster.objects.given_devices import given_devices
 from cluster.objects.pods import Pod, is_terminal, is_terminating
 
 CLOSES_WITHIN: Final = 5.0
 """Seconds between the two steps of a deletion: a Binding is posted within 2 s of its decision."""
+
+SETTLES_WITHIN: Final = timedelta(seconds=5)
+"""After its kubelet has begun with a pod: earlier reports may be about who had the number before."""
 
 State = Literal["asked", "given", "open", "closing", "leaving", "ended"]
 Step = Literal["wait", "open", "close", "reopen", "delete"]
@@ -59,8 +64,8 @@ class Reserved:
         return self.closing_for >= CLOSES_WITHIN
 
 
-def state_of(pod: Pod) -> State:
-    """The state of a reservation pod."""
+def state_of(pod: Pod, gpu: str | None = None) -> State:
+    """The state of a reservation pod. Args: gpu: the UUID of its GPU, if anybody has told it."""
     if is_terminating(pod):
         return "leaving"
     if is_terminal(pod):
@@ -69,13 +74,33 @@ def state_of(pod: Pod) -> State:
         return "closing"
     if pod.metadata.annotation(names.OPENED):
         return "open"
-    return "given" if given_gpu(pod) else "asked"
+    return "given" if gpu else "asked"
 
 
 def given_gpu(pod: Pod) -> str | None:
     """UUID of the GPU that the kubelet says it gave to a reservation pod; None if it says none or several."""
     found = list(given_devices(pod))
     return found[0] if len(found) == 1 else None
+
+
+def reported_gpu(pod: Pod, number: str, report: str | None) -> str | None:
+    """UUID of the GPU that the agent of its node says a reservation pod has; None if it says none.
+
+    For kubelets before 1.36, which do not tell it themselves.
+
+    Args:
+        pod: the reservation pod.
+        number: the numbered GPU that it reserves.
+        report: of the agent (``cluster.objects.device_usage``).
+    """
+    began = pod.status.start_time
+    try:
+        use = decode_use(report) if report and began else None
+    except UseError:
+        return None
+    if use is None or began is None or use.at < began + SETTLES_WITHIN:
+        return None
+    return next((one.real for one in use.devices if one.uuid == number), None)
 
 
 def step(reserved: Reserved) -> Step:

@@ -355,7 +355,8 @@ def _part(pod: HolderNow) -> str:
         return used or ""
     compute = f" and {pod.share.compute_percent} %" if pod.share.compute_percent else ""
     share = f"has {_gibibytes(pod.share.memory_mib)}{compute}"
-    return f"{share}, uses {used}" if used else share
+    more = " (more than its share)" if (pod.memory_used_mib or 0) > pod.share.memory_mib else ""
+    return f"{share}, uses {used}{more}" if used else share
 
 
 def _block(block: Block, clock: SiteClock) -> str:

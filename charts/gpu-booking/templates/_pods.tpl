@@ -126,3 +126,8 @@ value is left out, so that the part's own default holds. Arguments: given (setti
 {{ toYaml . }}
 {{- end }}
 {{- end }}
+
+{{/* The folder of a node by which node agent, MPS's control daemons and their clients meet. Argument: the root context. */}}
+{{- define "gpu-booking.mpsRoot" -}}
+/run/gpu-booking/mps
+{{- end }}

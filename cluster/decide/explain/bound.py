@@ -42,8 +42,20 @@ def where(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None) -> I
         yield f"It is on {node}; it is not known which GPUs it holds."
     if booking and any(place.node == node for place in booking.spec.places):
         yield "Its booking is planned on this node."
+    yield from _too_much(pod, snapshot)
     if agent != "alive":
         yield f"{capital(AGENT[agent])[:-1]}: nothing is given or taken there."
+
+
+def _too_much(pod: Pod, snapshot: ExplanationSnapshot) -> Iterator[str]:
+    one = snapshot.over_users.get(pod.metadata.uid)
+    if one is not None:
+        yield (
+            f"It uses {one.used} MiB of GPU {one.device}, and its share is {one.limit} MiB: others on this"
+            " GPU may find too little memory."
+        )
+        if snapshot.evicts_over_users and pod.metadata.uid not in snapshot.cover:
+            yield "An administrator has set that pods without a booking are evicted for that."
 
 
 def _holds(holding: PodHoldings, devices: Mapping[str, Device]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.share_places import SharePlaces
 from cluster.objects.bookings import Booking
+from cluster.objects.device_usage import OverUser
 from cluster.objects.hold import Hold
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
@@ -57,6 +58,10 @@ class ExplanationSnapshot:
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     given: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
     """Pod uid -> the GPUs that it really has, where the kubelet chooses and an agent tells it."""
+    over_users: Mapping[str, OverUser] = field(default_factory=dict)
+    """Pod uid -> what it uses of a GPU beyond its share, where an agent tells it."""
+    evicts_over_users: bool = False
+    """Whether such a pod is evicted if it has no booking."""
     home: str = names.NAMESPACE
     """The product's own namespace."""
 

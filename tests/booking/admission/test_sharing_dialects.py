@@ -247,6 +247,14 @@ def test_l7_the_mode_is_admissions_to_write(wanted: str | None, mode: str) -> No
     assert annotations(pod)[names.SHARING_MODE] == mode
 
 
+def test_a_container_with_shares_of_several_gpus_takes_turns_on_them_or_is_refused() -> None:
+    several = {GPU: 2, MIB: 1024}
+    pod, _ = reviewed(asking(several, annotations={names.SHARING: "any"}))
+    assert annotations(pod)[names.SHARING_MODE] == "time-slice"
+    outcome = reviewed(asking(several, annotations={names.SHARING: "mps"}))[1]
+    assert "a share of one GPU" in (outcome.refused or "")
+
+
 def test_the_limits_that_were_replaced_are_on_record() -> None:
     pod, _ = reviewed(asking({GPU: 2, MIB: 1024}, {}))
     assert replaced_in(annotations(pod)).limits == {"main": {GPU: "2"}}

@@ -88,7 +88,7 @@ class FakeEvictor:
         self.meanwhile()
         if not is_valid():
             raise TooLateError(pod.key)
-        evicted = why.reason in {"evicted", "share"} and not why.overrides_budget
+        evicted = why.reason in {"evicted", "share", "overuse"} and not why.overrides_budget
         if evicted:
             self._require_allowed(pod)
         if self.failing:

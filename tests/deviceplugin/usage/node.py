@@ -30,6 +30,8 @@ GIB = 1 << 30
 A100 = "NVIDIA-A100-SXM4-80GB"
 UID_A = "aaaaaaaa-0000-0000-0000-000000000000"
 UID_B = "bbbbbbbb-0000-0000-0000-000000000000"
+OF_DAEMONS = "dddddddd-0000-0000-0000-000000000000"
+"""The pod of MPS's daemons."""
 
 
 def gpu(index: int) -> NodeDevice:
@@ -88,7 +90,12 @@ class MeasuredNode:
             SquatterReporter(self.recorder),
             overuse=OveruseReporter(self.recorder),
             all_pods=lambda: (*(self.pods or ()), *self.without_gpus),
-            options=Options(proc=self.proc, tolerated=frozenset({"Xorg"}), report_every=report_every),
+            options=Options(
+                proc=self.proc,
+                tolerated=frozenset({"Xorg"}),
+                of_daemons=lambda: frozenset({OF_DAEMONS}),
+                report_every=report_every,
+            ),
             clock=self.clock,
         )
         if knows_node:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from cluster import event_reasons, names
+from cluster.objects.device_usage import OVER_USED, OverUser, decode_use
 from cluster.objects.inventory import Sharing
 from cluster.objects.pods import Container, Pod, Resources
 from cluster.objects.slots import slot_id
@@ -13,7 +14,7 @@ from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.allocation.share_limits import share_limits
 from deviceplugin.nvml.interface import GpuProcess
 from tests.deviceplugin.pods import pod
-from tests.deviceplugin.usage.node import GIB, UID_A, UID_B, MeasuredNode, busy, gpu
+from tests.deviceplugin.usage.node import GIB, OF_DAEMONS, UID_A, UID_B, MeasuredNode, busy, gpu
 
 SHARED = names.SHARED_RESOURCE
 FIRST, SECOND = slot_id("GPU-0", 0), slot_id("GPU-0", 1)
@@ -65,6 +66,25 @@ def test_a_pod_over_its_share_is_reported_at_once_until_it_fits_again(node: Meas
     for used, events in ((10, 1), (8, 1), (11, 2)):
         node.measured(GPU_0=busy(GpuProcess(7, 8 * GIB), GpuProcess(8, used * GIB)))
         assert len(node.events_of(event_reasons.GPU_MEMORY_EXCEEDED)) == events
+
+
+def test_the_lease_names_pods_over_their_shares_while_they_are(node: MeasuredNode) -> None:
+    for used, named in (
+        (9 * GIB, [OverUser(device="GPU-0", uid=UID_B, used=9216, limit=8192)]),
+        (8 * GIB, []),
+    ):
+        node.clock.advance(10)
+        node.measured(GPU_0=busy(GpuProcess(7, 8 * GIB), GpuProcess(8, used)))
+        text = node.measurer.text() or ""
+        assert list(decode_use(text).over_users) == named
+        assert (OVER_USED in text) is bool(named)
+
+
+def test_a_process_of_mps_s_daemons_is_no_squatter(node: MeasuredNode) -> None:
+    node.run(9, uid=OF_DAEMONS, name="nvidia-cuda-mps")
+    for _ in range(2):
+        node.measured(GPU_0=busy(GpuProcess(9, GIB)))
+    assert node.events_of(event_reasons.GPU_SQUATTED) == []
 
 
 def test_the_shares_of_a_pod_s_containers_add_up_and_a_slot_taken_over_counts_once() -> None:

@@ -10,6 +10,7 @@ from cluster import names
 from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.fakenvml import FakeNvml
+from devcluster.images import PAUSE
 from devcluster.product import Parts
 from devcluster.product.deploy import AGENT
 from tests.e2e.usual import CONTROLLER, POLICY
@@ -61,6 +62,26 @@ class Beside(Parts):
     def _values(self) -> dict[str, object]:
         where = {"enabled": False, "without": self._counts[WITHOUT_AGENT]}
         return {**super()._values(), "nodeAgent": where}
+
+
+class Sharing(Beside):
+    """GPUs of the other plugin are opened for shares."""
+
+    def begin(self) -> None:
+        opening = {names.setting("sharing_reservation_image"): PAUSE}
+        self.deploy(server=POLICY, controller=CONTROLLER | opening)
+
+    def start_agent(self, node: str, **how: Any) -> Daemon:
+        """Its container would have device nodes, if NVIDIA's runtime ran on the node."""
+        own_dev = FakeNvml(self._cluster.gpu_folder(node)).folder / "dev"
+        settings = {
+            names.setting("sharing_reservation_pods"): "true",
+            names.setting("own_dev_root"): str(own_dev),
+        }
+        return super().start_agent(node, settings=settings, **how)
+
+    def _values(self) -> dict[str, object]:
+        return {**super()._values(), "sharing": {"reservationPods": {"enabled": True, "image": PAUSE}}}
 
 
 def start_standin(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -13,44 +12,20 @@ from cluster.objects.reservation_pods import reservation_of
 from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
-from devcluster.daemons import Daemon
 from devcluster.demo.access import administrator
-from devcluster.fakenvml import FakeNvml
 from devcluster.fakenvml.specs import A100_80GB, gpu
-from devcluster.images import PAUSE
 from devcluster.product import booking_controller
 from devcluster.spec import ClusterSpec, NodeSpec
 from deviceplugin.kubelet.checkpoint import CheckpointFile
 from tests.clusters import own
 from tests.e2e.playground import Playground
-from tests.e2e.usual import CONTROLLER, POLICY
 from tests.laws.live import LiveWatch, checkpoints_of
-from tests.long.beside.conftest import Beside, start_standin
+from tests.long.beside.conftest import Sharing, start_standin
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 NODE, GPUS, HALF = "node-a", 2, 40_000
 """MiB: two such shares and no more are on one GPU."""
-
-
-class Sharing(Beside):
-    """GPUs of the other plugin are opened for shares."""
-
-    def begin(self) -> None:
-        opening = {names.setting("sharing_reservation_image"): PAUSE}
-        self.deploy(server=POLICY, controller=CONTROLLER | opening)
-
-    def start_agent(self, node: str, **how: Any) -> Daemon:
-        """Its container would have device nodes, if NVIDIA's runtime ran on the node."""
-        own_dev = FakeNvml(self._cluster.gpu_folder(node)).folder / "dev"
-        settings = {
-            names.setting("sharing_reservation_pods"): "true",
-            names.setting("own_dev_root"): str(own_dev),
-        }
-        return super().start_agent(node, settings=settings, **how)
-
-    def _values(self) -> dict[str, object]:
-        return {**super()._values(), "sharing": {"reservationPods": {"enabled": True, "image": PAUSE}}}
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from booking.reclaimer.ending.booking_ends import MIRROR_STALE_AFTER
 from booking.reclaimer.evictor import DECIDED_WITHIN
+from booking.reclaimer.snapshot import MIRROR_STALE_AFTER
 from cluster import event_reasons, names
 from cluster.kube.errors import Refusal, Request, Unreachable, refused
 from cluster.kube.resources import BOOKINGS

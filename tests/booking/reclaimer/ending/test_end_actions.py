@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from booking.eviction_settings import EndAction, EvictionSettings
-from booking.reclaimer.ending.booking_ends import MIRROR_STALE_AFTER
+from booking.reclaimer.snapshot import MIRROR_STALE_AFTER
 from cluster import event_reasons, names
 from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
