@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -40,10 +39,6 @@ def test_make_help_lists_every_goal() -> None:
         word for line in re.findall(r"^[^\t#\n]+:([^=#\n]*)", MAKEFILE, re.MULTILINE) for word in line.split()
     }
     assert PHONY - listed <= prerequisites, "a goal that help does not list must be a part of others"
-
-
-def test_make_alone_is_make_help() -> None:
-    assert shell("make").stdout == shell("make", "help").stdout
 
 
 def test_every_goal_is_phony() -> None:
@@ -80,13 +75,6 @@ def test_every_line_of_a_command_block_is_a_command() -> None:
     assert not strange
 
 
-def test_the_commands_of_every_document_are_found() -> None:
-    assert {"make run", "make test", "make run ONCE=1"} <= set(COMMANDS)
-    assert len([command for command in COMMANDS if command.startswith("curl ")]) >= 7
-    assert [command for command in COMMANDS if command.startswith("helm ")]
-    assert [command for command in COMMANDS if command.startswith("kubectl ")]
-
-
 MODULES = sorted({match[1] for command in COMMANDS if (match := re.search(r"python -m ([\w.]+)", command))})
 
 
@@ -112,25 +100,6 @@ def test_programs_named_in_documents_know_the_documented_options(command: str) -
         assert set(options) <= set(
             re.findall(r"--[a-z-]+", shell(sys.executable, "-m", module, "--help").stdout)
         )
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Say:\n\n    make run   # now\n    X=1\n\nThen.\n", ["make run", "X=1"]),
-        ("```sh\ncurl a \\\n  b\n```\n", ["curl a b"]),
-        ("```\nmake --- drawing\n```\n", []),
-        ("It is `make\ntest`, or `kubectl get pods`.\n", ["make test", "kubectl get pods"]),
-        ("An `nvidia.com/gpu`, a `make`, `python`-like thing.\n", []),
-        ('    [{"a": 1}]\n', []),
-    ],
-)
-def test_commands_are_found_in_blocks_fences_and_sentences(
-    tmp_path: Path, text: str, expected: list[str]
-) -> None:
-    document = tmp_path / "document.md"
-    document.write_text(text)
-    assert commands.all_in(document) == expected
 
 
 def test_all_documents_with_commands_are_read() -> None:

@@ -46,19 +46,9 @@ ROOTS: Mapping[str, tuple[str, str, dict[str, str]]] = {
 }
 """Part -> its composition root, its settings, and what they are."""
 
-NOBODY = {
-    "IPython",
-    "aiohttp",
-    "fastapi",
-    "httpx",
-    "kubernetes",
-    "pydantic",
-    "requests",
-    "sqlalchemy",
-    "yaml",
-}
 OFFICIAL_CLIENT = {"kubernetes", "pydantic", "requests", "yaml"}
 """The official Kubernetes client and what it brings."""
+NOBODY = {"IPython", "aiohttp", "fastapi", "httpx", "sqlalchemy", *OFFICIAL_CLIENT}
 WEB = {"flask", "jinja2", "werkzeug"}
 DATABASE = {"peewee", "playhouse", "psycopg", "sqlite3"}
 TLS = {"cryptography", "uvicorn"}
