@@ -12,7 +12,7 @@ import pytest
 
 from cluster import names
 from tests.architecture import commands
-from tests.architecture.checkout import ROOT, name_of, texts
+from tests.architecture.checkout import ROOT
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 PHONY = set(re.findall(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)[0].split())
@@ -52,17 +52,6 @@ def test_make_commands_in_documents_use_existing_goals(command: str) -> None:
     assert set(commands.goals_of(command)) <= LISTED
 
 
-def test_every_make_goal_named_in_any_file_exists() -> None:
-    named = {
-        f"{name}: make {goal}"
-        for name, text in texts()
-        if name.endswith((".md", ".py", ".yaml", "/run")) and not name.startswith("tests/architecture/")
-        for goal in re.findall(r"`make ([a-z][a-z0-9-]*)", text)
-        if goal not in LISTED
-    }
-    assert not named
-
-
 def test_continuous_integration_runs_the_command_of_the_readme() -> None:
     assert "make test" in COMMANDS
     last = (ROOT / ".ci" / "run").read_text().splitlines()[-1]
@@ -100,10 +89,3 @@ def test_programs_named_in_documents_know_the_documented_options(command: str) -
         assert set(options) <= set(
             re.findall(r"--[a-z-]+", shell(sys.executable, "-m", module, "--help").stdout)
         )
-
-
-def test_all_documents_with_commands_are_read() -> None:
-    others = {name_of(path) for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))} - set(
-        commands.DOCUMENTS
-    )
-    assert others <= {"CHANGELOG.md"}

@@ -21,7 +21,6 @@ from extender.binding.bind_decision import NOT_LEADING
 from tests.architecture.checkout import SHIPPED, manual, name_of, python_of, tree_of
 
 OPERATIONS = manual()
-NAMES = ROOT / "cluster" / "names.py"
 REASONS = ROOT / "cluster" / "event_reasons.py"
 by_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 by_program = pytest.mark.parametrize("part", PROGRAMS, ids=lambda part: part.name)
@@ -115,15 +114,3 @@ def rejection_messages() -> list[str]:
 @pytest.mark.parametrize("message", rejection_messages())
 def test_every_reason_for_which_a_pod_waits_is_explained(message: str) -> None:
     assert message in OPERATIONS
-
-
-# --- names and links ---------------------------------------------------------------------------------
-def test_every_constant_of_names_has_a_docstring() -> None:
-    documented = docstrings(NAMES)
-    ours = {
-        name
-        for name, value in vars(names).items()
-        if name.isupper() and isinstance(value, str) and name not in {"DOMAIN", "STATE_DOMAIN", "PRODUCT"}
-        if not name.endswith("_PREFIX") and not value.startswith(names.NVIDIA_PREFIX)
-    }
-    assert ours - documented.keys() == set()

@@ -85,17 +85,6 @@ def test_every_module_with_a_place_in_layers_exists() -> None:
     assert gone == set()
 
 
-def test_only_large_rooms_whose_modules_are_independent_have_no_layers() -> None:
-    apart = {
-        module.removesuffix(".*")
-        for contract in CONTRACTS
-        if contract["type"] == "independence"
-        for module in contract["modules"]
-        if module.endswith(".*")
-    }
-    assert apart == FREE
-
-
 def test_a_contract_says_which_rooms_may_import_each_library() -> None:
     placed = {
         library
