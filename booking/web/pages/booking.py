@@ -201,7 +201,9 @@ class BookingPages:
         if problem:
             return Answer("bad", f"No answer is possible now. {problem}")
         try:
-            decision = self._parts.bookings.dry_run(visit.who, form_request.request, user=form_request.user)
+            decision = self._parts.bookings.dry_run_create(
+                visit.who, form_request.request, user=form_request.user
+            )
         except RefusedError as error:  # for a user who cannot exist
             return refused(error.violations, visit.clock)
         if decision.is_accepted:
