@@ -97,6 +97,35 @@ def test_a_metric_is_named_by_the_scheme_of_prometheus(part: Part) -> None:
 
 
 # --- reasons -----------------------------------------------------------------------------------------
+def test_every_event_has_a_reason_defined_in_names() -> None:
+    """Or with one that was handed on; a literal would be a reason that nobody has documented."""
+    strange = [
+        f"{name_of(path)}:{call.lineno}: {ast.unparse(call.args[1])}"
+        for path in python_of(*SHIPPED)
+        for call in ast.walk(tree_of(path))
+        if isinstance(call, ast.Call) and writes_event(call) and not is_known_reason(call.args[1])
+    ]
+    assert not strange
+
+
+def writes_event(call: ast.Call) -> bool:
+    """Whether a call writes an Event: ``(about, reason, sentence)``."""
+    verb = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    form_request_of = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    writers = ("events", "recorder")
+    return len(call.args) == 3 and (
+        verb in {"write_event", "_write_event", "_report"}
+        or any(writer in form_request_of.lower() for writer in writers)
+    )
+
+
+def is_known_reason(node: ast.expr) -> bool:
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "event_reasons":
+        return node.attr in reasons_of_events()
+    # A table of names, looked up: its values are checked where it is written.
+    return isinstance(node, ast.Name | ast.Subscript)
+
+
 def test_every_event_reason_is_used_by_some_part() -> None:
     code = "".join(path.read_text() for path in python_of(*SHIPPED) if path != REASONS)
     assert [name for name in reasons_of_events() if f"event_reasons.{name}" not in code] == []
