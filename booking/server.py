@@ -340,7 +340,6 @@ def _seen(
     """The dependencies of the pages."""
     return PageParts(
         bookings=service,
-        administration=service,
         live=parts.live,
         policy=backends.policy.current,
         policy_trouble=backends.policy.problem,

@@ -91,7 +91,7 @@ class BookingService(ClusterOrders):
         """
         return creating.create(self._context, who, request, user=user, key=key)
 
-    def dry_run(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
+    def dry_run_create(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
         """The answer that ``create`` would give now; nothing is stored.
 
         Raises:

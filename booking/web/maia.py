@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -21,8 +21,8 @@ from flask import Blueprint, Response, request
 
 from booking.errors import RefusedError, StoreError
 from booking.principals import Principal
-from booking.records import BookingRequest, Record
-from booking.service import Page
+from booking.records import BookingRequest
+from booking.service import BookingService
 from booking.store import Store
 from booking.store_records import Filters
 from booking.web.anonymous_limits import AnonymousLimits
@@ -48,23 +48,11 @@ _LATER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAV
 """Statuses after which the same request may be retried."""
 
 
-class Bookings(Protocol):
-    """The part of ``booking.service.BookingService`` that is used here."""
-
-    def list(self, who: Principal, filters: Filters | None = None) -> Page[Record]:
-        """Bookings that match the filters."""
-        ...
-
-    def create(self, who: Principal, request: BookingRequest) -> Record:
-        """Store a booking that the policy accepts; see ``booking.service``."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class MaiaParts:
     """The dependencies of MAIA's endpoints."""
 
-    bookings: Bookings
+    bookings: BookingService
     store: Store
     """Knows the users of e-mail addresses."""
     readers: AnonymousLimits

@@ -14,7 +14,7 @@ from cluster.fake.state import Json, State
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoredChange:
     """One write: the object before and after it, each None if there was none."""
 
     version: int
@@ -26,7 +26,7 @@ class Change:
 class ChangeView:
     """A change as reported to listeners."""
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: StoredChange) -> None:
         self._change = change
         self.version = change.version
         self.plural = change.plural
@@ -46,18 +46,18 @@ class History:
     """The newest changes of all objects, from which watches resume; older ones are forgotten."""
 
     def __init__(self, first: int, length: int) -> None:
-        self._changes: deque[Change] = deque()
+        self._changes: deque[StoredChange] = deque()
         self._length = length
         self.oldest = first
         """No watch can begin before this version."""
 
-    def append(self, change: Change) -> None:
+    def append(self, change: StoredChange) -> None:
         """Keep a change, and drop the oldest one if there are too many."""
         self._changes.append(change)
         if len(self._changes) > self._length:
             self.oldest = self._changes.popleft().version
 
-    def since(self, version: int) -> Iterator[Change]:
+    def since(self, version: int) -> Iterator[StoredChange]:
         """The changes after a version, oldest first."""
         newer = list(takewhile(lambda change: change.version > version, reversed(self._changes)))
         return reversed(newer)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from cluster.fake.history import Change, ChangeView, History
+from cluster.fake.history import ChangeView, History, StoredChange
 from cluster.fake.selecting import Selector
 from cluster.fake.state import Json, State
 from cluster.kube.resources import Resource
@@ -65,10 +65,10 @@ class Store:
         self.version = FIRST
         self.history = History(FIRST, history)
         self.listeners: list[Listener] = []
-        self.watches: list[Callable[[Change], None]] = []
+        self.watches: list[Callable[[StoredChange], None]] = []
         """Called before the listeners."""
         self._tables: dict[str, Table] = {}
-        self._unreported: deque[Change] = deque()
+        self._unreported: deque[StoredChange] = deque()
         self._reporting = False
 
     def table(self, plural: str) -> Table:
@@ -94,7 +94,7 @@ class Store:
         table = self.table(resource.plural)
         was = table.find(key)
         table.put(key, now)
-        self._report(Change(self.version, resource.plural, was, now))
+        self._report(StoredChange(self.version, resource.plural, was, now))
         return now
 
     def remove(self, resource: Resource[Any], state: State) -> None:
@@ -104,9 +104,9 @@ class Store:
         table = self.table(resource.plural)
         was = table.find(key)
         table.drop(key)
-        self._report(Change(self.version, resource.plural, was, None))
+        self._report(StoredChange(self.version, resource.plural, was, None))
 
-    def _report(self, change: Change) -> None:
+    def _report(self, change: StoredChange) -> None:
         self.history.append(change)
         for watch in tuple(self.watches):
             watch(change)

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic
 import msgspec
 
 from cluster.fake.errors import refusal
-from cluster.fake.history import Change
+from cluster.fake.history import StoredChange
 from cluster.fake.kinds import PODS
 from cluster.fake.selecting import Selector, selector_of
 from cluster.fake.state import Json
@@ -69,7 +69,7 @@ class FakeWatch(Generic[T]):
         if event is not None:
             yield event
 
-    def notify(self, change: Change) -> None:
+    def notify(self, change: StoredChange) -> None:
         """Send the event that a change means for this selection, if any."""
         if change.plural != self.resource.plural:
             return
@@ -140,7 +140,7 @@ class Watches:
             watch.end(error)
         self._running.clear()
 
-    def _notify(self, change: Change) -> None:
+    def _notify(self, change: StoredChange) -> None:
         for watch in self._running:
             watch.notify(change)
 

@@ -12,17 +12,17 @@ from cluster.objects.node_labels import encode_written, others_labels, written_l
 from cluster.objects.nodes import Node
 
 
-class Change(NamedTuple):
+class LabelChange(NamedTuple):
     """A change of the Node: key -> value, or None to remove the key."""
 
     labels: dict[str, str | None]
     annotations: dict[str, str | None]
 
 
-def change(wanted: Mapping[str, str] | None, node: Node) -> Change:
+def change(wanted: Mapping[str, str] | None, node: Node) -> LabelChange:
     """The change that gives the Node the wanted labels; an empty one if these are not known (None)."""
     if wanted is None:
-        return Change({}, {})
+        return LabelChange({}, {})
     there, before = node.metadata.labels or {}, written_labels(node.metadata)
     foreign = others_labels(node.metadata) | (there.keys() - before)
     mine = {key: value for key, value in wanted.items() if key not in foreign}
@@ -30,4 +30,4 @@ def change(wanted: Mapping[str, str] | None, node: Node) -> Change:
     labels |= dict.fromkeys(sorted(before - mine.keys()))
     written = encode_written(frozenset(mine))
     known = node.metadata.annotation(names.LABELS)
-    return Change(labels, {} if written == known else {names.LABELS: written})
+    return LabelChange(labels, {} if written == known else {names.LABELS: written})

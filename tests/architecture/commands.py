@@ -5,41 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.architecture.checkout import MANUAL, name_of
+from tests.architecture.checkout import MANUAL, ROOT, name_of
 
-DOCUMENTS: Final = (
-    "README.md",
-    "CONTRIBUTING.md",
-    "ARCHITECTURE.md",
-    "docs/extender.md",
-    "docs/performance.md",
-    "docs/autoscalers.md",
-    "docs/beside-nvidia.md",
-    "docs/reclaiming.md",
-    "docs/fair-shares.md",
-    "docs/rules.md",
-    "docs/sharing.md",
-    "docs/cli.md",
-    "docs/comparison.md",
-    "docs/rest.md",
-    "docs/tested-with.md",
-    "docs/tour.md",
-    "docs/pod-security.md",
-    "docs/demo.md",
-    "docs/getting-started.md",
-    "docs/migration-from-gpushare.md",
-    "docs/migration-from-hami.md",
-    "docs/migration-from-kai.md",
-    "docs/migration-from-nvidia.md",
-    "docs/device-plugin.md",
-    "docs/dra.md",
-    "docs/security.md",
-    "docs/sizing.md",
-    "docs/testing.md",
-    "docs/troubleshooting.md",
-    "docs/versions.md",
-    "docs/vocabulary.md",
-    *(name_of(page) for page in sorted(MANUAL.glob("*.md"))),
+DOCUMENTS: Final = tuple(
+    name_of(path)
+    for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(MANUAL.glob("*.md")))
+    if path.name != "CHANGELOG.md"
 )
 LIFECYCLE: Final = {
     "Saving and restoring": "backup",

@@ -7,13 +7,12 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from cluster import names
 from tests.architecture import commands
-from tests.architecture.checkout import ROOT, name_of, texts
+from tests.architecture.checkout import ROOT
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 PHONY = set(re.findall(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)[0].split())
@@ -42,10 +41,6 @@ def test_make_help_lists_every_goal() -> None:
     assert PHONY - listed <= prerequisites, "a goal that help does not list must be a part of others"
 
 
-def test_make_alone_is_make_help() -> None:
-    assert shell("make").stdout == shell("make", "help").stdout
-
-
 def test_every_goal_is_phony() -> None:
     assert LISTED <= PHONY
 
@@ -55,17 +50,6 @@ def test_make_commands_in_documents_use_existing_goals(command: str) -> None:
     done = shell("make", "--dry-run", *command.split()[1:])
     assert done.returncode == 0, done.stderr
     assert set(commands.goals_of(command)) <= LISTED
-
-
-def test_every_make_goal_named_in_any_file_exists() -> None:
-    named = {
-        f"{name}: make {goal}"
-        for name, text in texts()
-        if name.endswith((".md", ".py", ".yaml", "/run")) and not name.startswith("tests/architecture/")
-        for goal in re.findall(r"`make ([a-z][a-z0-9-]*)", text)
-        if goal not in LISTED
-    }
-    assert not named
 
 
 def test_continuous_integration_runs_the_command_of_the_readme() -> None:
@@ -78,13 +62,6 @@ def test_continuous_integration_runs_the_command_of_the_readme() -> None:
 def test_every_line_of_a_command_block_is_a_command() -> None:
     strange = [line for name in commands.DOCUMENTS for line in commands.strange_in((ROOT / name).read_text())]
     assert not strange
-
-
-def test_the_commands_of_every_document_are_found() -> None:
-    assert {"make run", "make test", "make run ONCE=1"} <= set(COMMANDS)
-    assert len([command for command in COMMANDS if command.startswith("curl ")]) >= 7
-    assert [command for command in COMMANDS if command.startswith("helm ")]
-    assert [command for command in COMMANDS if command.startswith("kubectl ")]
 
 
 MODULES = sorted({match[1] for command in COMMANDS if (match := re.search(r"python -m ([\w.]+)", command))})
@@ -112,29 +89,3 @@ def test_programs_named_in_documents_know_the_documented_options(command: str) -
         assert set(options) <= set(
             re.findall(r"--[a-z-]+", shell(sys.executable, "-m", module, "--help").stdout)
         )
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Say:\n\n    make run   # now\n    X=1\n\nThen.\n", ["make run", "X=1"]),
-        ("```sh\ncurl a \\\n  b\n```\n", ["curl a b"]),
-        ("```\nmake --- drawing\n```\n", []),
-        ("It is `make\ntest`, or `kubectl get pods`.\n", ["make test", "kubectl get pods"]),
-        ("An `nvidia.com/gpu`, a `make`, `python`-like thing.\n", []),
-        ('    [{"a": 1}]\n', []),
-    ],
-)
-def test_commands_are_found_in_blocks_fences_and_sentences(
-    tmp_path: Path, text: str, expected: list[str]
-) -> None:
-    document = tmp_path / "document.md"
-    document.write_text(text)
-    assert commands.all_in(document) == expected
-
-
-def test_all_documents_with_commands_are_read() -> None:
-    others = {name_of(path) for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))} - set(
-        commands.DOCUMENTS
-    )
-    assert others <= {"CHANGELOG.md"}

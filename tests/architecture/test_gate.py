@@ -1,14 +1,12 @@
-"""The gate stays small: tests/e2e has few tests, each with a budget; clusters are started in few rooms."""
+"""The gate stays small: tests/e2e has few tests, each with a budget."""
 
 import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 
-from tests.architecture.checkout import ROOT, name_of, python_of, tree_of
+from tests.architecture.checkout import ROOT, name_of, tree_of
 
 AT_MOST = 15
 SEAM = re.compile(r'"((?:booking|cluster|deviceplugin|extender)[a-z_.]*):([A-Z]\w*)\.(\w+)"')
@@ -41,66 +39,12 @@ def test_the_gate_has_at_most_fifteen_tests_and_180_seconds_on_whole_clusters() 
     assert sum(seconds or 0 for seconds in stated.values()) <= SECONDS
 
 
-def test_no_whole_cluster_test_of_the_gate_is_parametrized() -> None:
-    """One function is one test: what is repeated with other values counts once, and takes as long as all."""
-    decorators = [
-        ast.unparse(decorator)
-        for path in (ROOT / "tests/e2e").rglob("test_*.py")
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        for decorator in node.decorator_list
-    ]
-    assert decorators
-    assert not [text for text in decorators if "parametrize" in text]
-
-
-def test_only_tests_of_the_gates_last_stages_and_of_the_long_tier_start_clusters() -> None:
-    allowed = {"e2e", "controlplane", "long", "gpu", "bench"}
-    found = {
-        path.relative_to(ROOT)
-        for path in python_of("tests")
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Attribute) and ast.unparse(node) == "Cluster.start"
-    }
-    assert found
-    assert {path for path in found if path.parts[1] not in allowed} == set[Path]()
-
-
 def test_every_test_on_a_whole_cluster_finds_its_fixtures() -> None:
     """They are played seldom; that one cannot even begin is to be known at once."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:randomly",
-        "--setup-plan",
-        "tests/long",
-        "tests/e2e",
-    ]
+    words = ["-q", "-p", "no:randomly", "--setup-plan", "tests/long", "tests/e2e"]
+    command = [sys.executable, "-m", "pytest", *words]
     planned = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert planned.returncode == 0, planned.stdout[-5_000:]
-
-
-def test_a_file_that_requests_another_cluster_runs_on_it() -> None:
-    """A fixture of tests/e2e/session.py that a file defines again, for nobody, changes nothing."""
-    usual = {name for name, _ in _functions(ROOT / "tests/e2e/session.py") if not name.startswith("_")}
-    unused = {
-        f"{path}: {name}"
-        for path in (ROOT / "tests/long").rglob("test_*.py")
-        for name in usual & {name for name, _ in _functions(path)}
-        if name != "testbed" and not any(name in arguments for _, arguments in _functions(path))
-    }
-    assert len(usual) > 5
-    assert unused == set[str]()
-
-
-def _functions(path: Path) -> Iterator[tuple[str, set[str]]]:
-    """Each function of a file with the names of its arguments."""
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.FunctionDef):
-            yield node.name, {argument.arg for argument in node.args.args}
 
 
 def test_every_method_at_which_a_test_stops_a_part_exists() -> None:

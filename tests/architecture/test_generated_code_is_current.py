@@ -37,12 +37,6 @@ def test_code_is_generated_from_every_contract(fresh: dict[str, bytes]) -> None:
     assert {name.split("/")[0] for name in fresh if name.endswith("/api_pb2.py")} == contracts
 
 
-def test_make_proto_runs_the_same_generator() -> None:
-    command = ["make", "--always-make", "--dry-run", "--no-print-directory", "proto"]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1].endswith(f"python {GENERATOR}")
-
-
 def test_all_generated_contracts_can_be_imported_in_one_process() -> None:
     apis = ("deviceplugin_v1beta1", "podresources_v1", "pods_v1alpha1", "core_v1")
     program = "\n".join(f"import deviceplugin.kubeletapi.{api}.api_pb2" for api in apis)

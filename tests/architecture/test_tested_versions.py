@@ -15,7 +15,3 @@ def test_the_pinned_version_is_the_one_named_in_the_table(tool: Tool) -> None:
     ]
     pinned = version(tool).removeprefix("v")
     assert [row for row in rows if f" {pinned}" in row.split("|")[-2]], f"{tool.name} {pinned}"
-
-
-def test_every_tool_of_the_table_is_checked() -> None:
-    assert len(TESTED) == 5

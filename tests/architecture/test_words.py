@@ -4,8 +4,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-import pytest
-
 from tests.architecture.checkout import PACKAGES, name_of, python_of, texts, tree_of
 
 # Put together here, so that this file holds none of them itself.
@@ -73,21 +71,3 @@ def test_only_programs_that_talk_to_people_print() -> None:
         for line in prints(tree_of(path))
     ]
     assert left == []
-
-
-@pytest.mark.parametrize(
-    ("pattern", "line"),
-    [
-        (MARK, f"x = 1  # {MARKS[0]}: later"),
-        (HOME, "open('/home/" + "somebody/x')"),
-        (HOST, f"pip install -i https://{HOSTS[0]}/simple"),
-        (HOST, f"image: {HOSTS[8]}/library/pause"),
-    ],
-)
-def test_each_kind_of_word_is_found(pattern: re.Pattern[str], line: str) -> None:
-    assert pattern.search(line)
-
-
-@pytest.mark.parametrize("line", ["print(1)", "breakpoint()", "import pdb", "from pprint import pprint"])
-def test_each_kind_of_leftover_is_found(line: str) -> None:
-    assert list(prints(ast.parse(line))) == [1]

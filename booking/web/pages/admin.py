@@ -75,7 +75,7 @@ class AdminPages:
     def __init__(self, parts: PageParts, frame: PageLayout) -> None:
         self._parts = parts
         self._frame = frame
-        self._bookings = parts.administration
+        self._bookings = parts.bookings
 
     # --- addresses -----------------------------------------------------------------------------------
     def maintenance(self) -> Response:

@@ -24,7 +24,7 @@ from booking.web.pages.calendar_range import CalendarRange
 from booking.web.pages.form_key import key_of, new_token
 from booking.web.pages.form_result import (
     WHY,
-    Answer,
+    FormAnswer,
     accepted,
     fillers,
     later_of,
@@ -67,7 +67,7 @@ class Form:
 
     texts: Texts
     models: tuple[Choice, ...]
-    answer: Answer | None
+    answer: FormAnswer | None
     errors: dict[str, list[str]]
     limits: str
     """The user's own limits on the model, in words."""
@@ -144,7 +144,7 @@ class BookingPages:
 
     # --- helpers -------------------------------------------------------------------------------------
     def _page(
-        self, visit: Visit, texts: Texts, answer: Answer | None, status: HTTPStatus = HTTPStatus.OK
+        self, visit: Visit, texts: Texts, answer: FormAnswer | None, status: HTTPStatus = HTTPStatus.OK
     ) -> Response:
         problem = self._parts.unknown_capacity()
         range_ = _range(visit)
@@ -159,7 +159,7 @@ class BookingPages:
         form = self._form(visit, texts, answer, choices)
         return self._frame.page("availability.html", visit, status=status, table=table, form=form)
 
-    def _form(self, visit: Visit, texts: Texts, answer: Answer | None, choices: Sequence[Choice]) -> Form:
+    def _form(self, visit: Visit, texts: Texts, answer: FormAnswer | None, choices: Sequence[Choice]) -> Form:
         """The form; a fresh one selects the model with the most free GPUs."""
         if choices and not texts.model:
             texts = replace(texts, model=max(choices, key=lambda choice: choice.free).label)
@@ -193,15 +193,17 @@ class BookingPages:
     def _overview(self, visit: Visit, range_: CalendarRange) -> Overview:
         return self._parts.bookings.overview(visit.who, range_.axis.start, range_.axis.end)
 
-    def _answer(self, visit: Visit, texts: Texts) -> Answer:
+    def _answer(self, visit: Visit, texts: Texts) -> FormAnswer:
         form_request = form_request_of(texts, visit.clock, lambda model: self._offered(visit, model))
         if form_request.request is None:
             return unreadable(form_request.errors)
         problem = self._parts.unknown_capacity()
         if problem:
-            return Answer("bad", f"No answer is possible now. {problem}")
+            return FormAnswer("bad", f"No answer is possible now. {problem}")
         try:
-            decision = self._parts.bookings.dry_run(visit.who, form_request.request, user=form_request.user)
+            decision = self._parts.bookings.dry_run_create(
+                visit.who, form_request.request, user=form_request.user
+            )
         except RefusedError as error:  # for a user who cannot exist
             return refused(error.violations, visit.clock)
         if decision.is_accepted:
@@ -218,7 +220,7 @@ class BookingPages:
 
     def _refusal(
         self, visit: Visit, form_request: FormRequest, booking_request: BookingRequest, decision: Decision
-    ) -> Answer:
+    ) -> FormAnswer:
         """Everything that is wrong, the earliest slots of that size, and the alternatives."""
         slots = self._earliest(visit, form_request, booking_request, decision)
         buttons = fillers(

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from booking import end_effects, wording
 from booking.eviction_settings import EvictionSettings
 from booking.records import Record, State
-from booking.web.pages.form_result import Answer, gpus
+from booking.web.pages.form_result import FormAnswer, gpus
 from booking.web.pages.risks import Risk
 from booking.web.pages.site_clock import SiteClock, utc_seconds
 from booking.web.pages.snippets import snippet
@@ -31,7 +31,7 @@ class Act:
     hint: str = ""
     is_critical: bool = False
     is_open: bool = False
-    answer: Answer | None = None
+    answer: FormAnswer | None = None
 
 
 @dataclass(frozen=True)

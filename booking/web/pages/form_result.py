@@ -66,7 +66,7 @@ class Filler:
 
 
 @dataclass(frozen=True)
-class Answer:
+class FormAnswer:
     """The verdict above the form's buttons, and messages next to fields."""
 
     verdict: Verdict
@@ -142,14 +142,14 @@ def blocked_gpus(block: Block) -> str:
     return f"all {model_title(block.model)}" if block.count is None else gpus(block.count, block.model)
 
 
-def accepted(decision: Decision, clock: SiteClock, warnings: Iterable[str] = ()) -> Answer:
+def accepted(decision: Decision, clock: SiteClock, warnings: Iterable[str] = ()) -> FormAnswer:
     """The answer that the request can be booked."""
     if decision.start is None or decision.end is None:
         raise ValueError("What is accepted has a start and an end.")
     length = clock.length(decision.start, decision.end)
     where = f" on {wording.listed(place.node for place in decision.plan)}" if decision.plan else ""
     start = "now" if decision.start <= clock.now else clock.moment(decision.start)
-    return Answer(
+    return FormAnswer(
         "good",
         f"Can be booked: {gpus(decision.count, decision.model, decision.memory)}{where}, from {start}"
         f" to {clock.moment(decision.end)} ({length}).",
@@ -157,7 +157,7 @@ def accepted(decision: Decision, clock: SiteClock, warnings: Iterable[str] = ())
     )
 
 
-def refused(violations: Sequence[Violation], clock: SiteClock, slots: tuple[Filler, ...] = ()) -> Answer:
+def refused(violations: Sequence[Violation], clock: SiteClock, slots: tuple[Filler, ...] = ()) -> FormAnswer:
     """The answer that the request cannot be booked, and why: in a sentence, or next to the wrong fields."""
     errors: dict[str, list[str]] = {}
     rest: list[str] = []
@@ -168,7 +168,7 @@ def refused(violations: Sequence[Violation], clock: SiteClock, slots: tuple[Fill
         else:
             rest.append(clock.localized(violation.message))
     message, *more = rest or ["This cannot be booked as it is."]
-    return Answer("bad", message, tuple(more), slots, errors)
+    return FormAnswer("bad", message, tuple(more), slots, errors)
 
 
 def decisive(violations: Sequence[Violation]) -> tuple[Violation, ...]:
@@ -205,9 +205,9 @@ def later_of(earliest_start: datetime | None, clock: SiteClock) -> str:
     return f"The earliest valid start for it is {clock.moment(earliest_start)}, if you ask for it then."
 
 
-def unreadable(errors: Mapping[str, list[str]]) -> Answer:
+def unreadable(errors: Mapping[str, list[str]]) -> FormAnswer:
     """The answer to a form with fields that cannot be parsed."""
-    return Answer("plain", "Complete the form to see whether it can be booked.", errors=errors)
+    return FormAnswer("plain", "Complete the form to see whether it can be booked.", errors=errors)
 
 
 def fillers(

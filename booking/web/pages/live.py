@@ -54,7 +54,7 @@ class LivePages:
             now = self._parts.live.now(visit.who)
         except ClusterError as error:
             return [Section("now-trouble", render_template("now_trouble.html", trouble=str(error)))], None
-        blocks = self._parts.administration.blocks(visit.who)
+        blocks = self._parts.bookings.blocks(visit.who)
         overview = now_overview(now, blocks, visit.clock, visit.who.user, wanted=wanted)
 
         def section(place: str, template: str, **values: object) -> Section:

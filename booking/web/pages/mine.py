@@ -17,7 +17,7 @@ from booking.records import Change, Record
 from booking.store_records import Filters
 from booking.web.pages.booking_form import NO_COUNT, whole
 from booking.web.pages.cards import Act, Card, card_of, past_of
-from booking.web.pages.form_result import UNWRITTEN, Answer, accepted, decisive, gpus, later_of
+from booking.web.pages.form_result import UNWRITTEN, FormAnswer, accepted, decisive, gpus, later_of
 from booking.web.pages.interfaces import PageParts
 from booking.web.pages.layout import PageLayout, Visit, is_fragment, page_mark, same_page
 from booking.web.pages.risks import Risk, alternative_texts, risk_of, taken
@@ -83,7 +83,7 @@ class MinePages:
         """``POST /mine/ID/VERB``: extend or shorten (``length``), ``move``, ``resize``, ``take`` an offer."""
         visit = self._frame.visit()
         change = self._change(visit, booking_id, verb)
-        if isinstance(change, Answer):
+        if isinstance(change, FormAnswer):
             return self._refused(visit, booking_id, verb, change)
         self._parts.guarantee.demand()
         self._parts.guarantee.require_capacity()
@@ -92,7 +92,7 @@ class MinePages:
         except RefusedError:
             return self._refused(visit, booking_id, verb, self._dry_run(visit, booking_id, verb))
         except StaleError as error:
-            return self._refused(visit, booking_id, verb, Answer("bad", str(error)))
+            return self._refused(visit, booking_id, verb, FormAnswer("bad", str(error)))
         return self._done("released" if record.released else "changed", record)
 
     def release(self, booking_id: str) -> Response:
@@ -112,7 +112,9 @@ class MinePages:
         try:
             record = end(visit.who, booking_id, expected=_version())
         except (RefusedError, StaleError) as error:
-            return self._refused(visit, booking_id, verb, Answer("bad", visit.clock.localized(str(error))))
+            return self._refused(
+                visit, booking_id, verb, FormAnswer("bad", visit.clock.localized(str(error)))
+            )
         return self._done("released" if verb == "release" else "cancelled", record)
 
     def _done(self, what: str, record: Record) -> Response:
@@ -121,22 +123,22 @@ class MinePages:
         anchor = "" if what in {"released", "cancelled"} else f"#{record.id}"
         return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": f"/mine{query}{anchor}"})
 
-    def _refused(self, visit: Visit, booking_id: str, verb: str, answer: Answer) -> Response:
+    def _refused(self, visit: Visit, booking_id: str, verb: str, answer: FormAnswer) -> Response:
         """The page again with the refusal; a booking that the user may not see is reported as unknown."""
         self._parts.bookings.show(visit.who, booking_id)
         return self._page(visit, at=(booking_id, verb, answer), status=HTTPStatus.UNPROCESSABLE_ENTITY)
 
-    def _change(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> Change | Answer:
+    def _change(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> Change | FormAnswer:
         """The change that the form requests; a message if it cannot be parsed."""
         if verb == "take":
             return taken(*(request.form.get(name, "") for name in ("start", "end", "count")))
         if verb == "resize":
             count = whole(request.form.get("count", ""))
-            return Change(count=count) if count else Answer("bad", NO_COUNT)
+            return Change(count=count) if count else FormAnswer("bad", NO_COUNT)
         try:
             instant = visit.clock.read(request.form.get("end" if verb == "length" else "start", ""))
         except BadTimeError as error:
-            return Answer("bad", str(error))
+            return FormAnswer("bad", str(error))
         if verb == "length":
             return Change(end=instant)
         record = self._parts.bookings.show(visit.who, booking_id)
@@ -145,17 +147,17 @@ class MinePages:
         length = durations.between(record.start, record.end, zone)
         return Change(start=instant, end=durations.after(instant, length, zone))
 
-    def _dry_run(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> Answer:
+    def _dry_run(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> FormAnswer:
         change = self._change(visit, booking_id, verb)
-        if isinstance(change, Answer):
+        if isinstance(change, FormAnswer):
             return change
         problem = self._parts.unknown_capacity()
         if problem:
-            return Answer("bad", f"No answer is possible now. {problem}")
+            return FormAnswer("bad", f"No answer is possible now. {problem}")
         try:
             decision = self._parts.bookings.dry_run_change(visit.who, booking_id, change)
         except RefusedError as error:
-            return Answer("bad", visit.clock.localized(str(error)))
+            return FormAnswer("bad", visit.clock.localized(str(error)))
         if decision.is_accepted:
             ends_it = change.end is not UNSET and change.end <= visit.clock.now
             if ends_it:
@@ -175,7 +177,7 @@ class MinePages:
         self,
         visit: Visit,
         *,
-        at: tuple[str, str, Answer] | None = None,
+        at: tuple[str, str, FormAnswer] | None = None,
         notice: Notice | None = None,
         status: HTTPStatus = HTTPStatus.OK,
         searched: str = "",
@@ -224,7 +226,7 @@ class MinePages:
         pods: Mapping[str, tuple[str, ...]] | None,
         *,
         risks: Mapping[str, Risk],
-        at: tuple[str, str, Answer] | None,
+        at: tuple[str, str, FormAnswer] | None,
     ) -> Card:
         card = card_of(
             record,
@@ -291,26 +293,26 @@ _NOTICES: Final = {
 """Query parameter -> message about the booking that it names."""
 
 
-def _opened(act: Act, verb: str, answer: Answer) -> Act:
+def _opened(act: Act, verb: str, answer: FormAnswer) -> Act:
     if act.verb != verb:
         return act
     value = request.form.get(act.field, "") if act.field else act.value
     return replace(act, is_open=True, answer=answer, value=value or act.value)
 
 
-def _possible(decision: Decision, visit: Visit, of_pods: str) -> Answer:
+def _possible(decision: Decision, visit: Visit, of_pods: str) -> FormAnswer:
     answer = accepted(decision, visit.clock)
     message = answer.message.replace("Can be booked", "Possible", 1)
     return replace(answer, message=f"{message} {of_pods}".rstrip())
 
 
-def _impossible(decision: Decision, visit: Visit) -> Answer:
+def _impossible(decision: Decision, visit: Visit) -> FormAnswer:
     """The answer that the change is impossible; all messages go next to the only field."""
     instead = "; ".join(alternative_texts(decision.alternatives, visit.clock))
     message, *more = (visit.clock.localized(each.message) for each in decisive(decision.violations))
     start = decision.earliest_start
     is_said = bool(instead) or (start is not None and visit.clock.moment(start) in message)
-    return Answer(
+    return FormAnswer(
         "bad",
         f"{message} It could become: {instead}." if instead else message,
         tuple(more),

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from booking.evaluation.alternatives import Alternative
 from booking.records import Change, Record
 from booking.store_records import Block
-from booking.web.pages.form_result import WHY, Answer, gpus, why_of
+from booking.web.pages.form_result import WHY, FormAnswer, gpus, why_of
 from booking.web.pages.site_clock import SiteClock, utc_seconds
 
 _STAYS: Final = "Nothing is cancelled automatically."
@@ -67,9 +67,9 @@ def _instead(record: Record, instead: Sequence[Alternative], clock: SiteClock) -
     )
 
 
-def taken(start: str, end: str, count: str) -> Change | Answer:
+def taken(start: str, end: str, count: str) -> Change | FormAnswer:
     """The change in a submitted offer; a message if it cannot be parsed."""
-    unreadable = Answer("bad", "Nothing was changed: load the page again, and choose again.")
+    unreadable = FormAnswer("bad", "Nothing was changed: load the page again, and choose again.")
     if not (count.isascii() and count.isdecimal() and len(count) <= _MOST_GPUS):
         return unreadable
     try:

@@ -216,7 +216,7 @@ class BookingViews:
 
     def _try(self, call: ReadRequest[DryRun, BookingBody], request: SlotLike) -> Reply:
         user = _user(call)
-        decision = self._parts.bookings.dry_run(call.who, request.request, user=user)
+        decision = self._parts.bookings.dry_run_create(call.who, request.request, user=user)
         if not decision.is_accepted:
             raise request.refused(decision.violations, decision.earliest_start, decision.alternatives)
         return Reply(body=self._would_be(decision, user or call.who.user))
@@ -228,7 +228,7 @@ class BookingViews:
             self._parts.bookings.spend(call.who, key_of(call))
         if self._parts.unknown_capacity() or "user" in request.unread:
             return request.refused(())
-        decision = self._parts.bookings.dry_run(call.who, request.request, user=_user(call))
+        decision = self._parts.bookings.dry_run_create(call.who, request.request, user=_user(call))
         return request.refused(decision.violations)
 
 

@@ -21,7 +21,7 @@ from booking.web.problems import (
     Kind,
     Problem,
 )
-from booking.web.rest.routes import Answer, Header, Route
+from booking.web.rest.routes import Header, Route, RouteAnswer
 
 _JSON: Final = "application/json"
 _REFERENCE: Final = "#/components/schemas/{name}"
@@ -160,7 +160,7 @@ def _answers(route: Route[Any, Any], routes: Routes) -> Iterator[tuple[str, Json
         yield str(status.value), response
 
 
-def _schema(answer: Answer) -> Json:
+def _schema(answer: RouteAnswer) -> Json:
     types = [answer.body, *([answer.or_body] if answer.or_body else [])]
     schemas, _ = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     return {"anyOf": list(schemas)} if answer.or_body else dict(schemas[0])

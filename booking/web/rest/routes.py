@@ -64,7 +64,7 @@ class Header:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class RouteAnswer:
     """A possible answer of a route with one status, for the OpenAPI document."""
 
     body: type[msgspec.Struct] | type[dict[str, Any]]
@@ -96,7 +96,7 @@ class Route(Generic[Q, B]):
     query: type[Q]
     body: type[B]
     """Type of the body; ``Nothing``: no body is read."""
-    answers: Mapping[HTTPStatus, Answer]
+    answers: Mapping[HTTPStatus, RouteAnswer]
     access: Access = "signed-in"
     body_is_optional: bool = False
     headers: tuple[Header, ...] = ()

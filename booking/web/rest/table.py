@@ -16,7 +16,7 @@ from booking.web.rest.idempotency_keys import KEY, LONGEST_KEY
 from booking.web.rest.index import DocumentView, IndexView
 from booking.web.rest.live import LiveViews
 from booking.web.rest.people import PeopleViews
-from booking.web.rest.routes import Answer, Header, Link, Nothing, Route
+from booking.web.rest.routes import Header, Link, Nothing, Route, RouteAnswer
 from booking.web.rest.slots import SlotViews
 
 OK: Final = HTTPStatus.OK
@@ -35,19 +35,19 @@ _TAG_OF_A_CHANGE: Final = Header(
 _LOCATION: Final = Header(name="Location", about="The booking's address.")
 _LINKS: Final = tuple(Link(route=name, parameter="id") for name in ("show", "change", "release", "cancel"))
 _NOT_YET: Final = "Stored, but not in the cluster yet: not guaranteed until it is."
-_ONE: Final = Answer(body=responses.BookingAnswer, about="The booking.", headers=(_TAG,))
-_ENDED: Final = Answer(
+_ONE: Final = RouteAnswer(body=responses.BookingAnswer, about="The booking.", headers=(_TAG,))
+_ENDED: Final = RouteAnswer(
     body=responses.BookingAnswer,
     about="As it is now; with dry_run=true as it would be, without a tag.",
     headers=(_TAG_OF_A_CHANGE,),
 )
 _BOOKED: Final = {
-    HTTPStatus.CREATED: Answer(
+    HTTPStatus.CREATED: RouteAnswer(
         body=responses.BookingAnswer, about="It is booked.", headers=(_LOCATION, _TAG)
     ),
-    HTTPStatus.ACCEPTED: Answer(body=responses.BookingAnswer, about=_NOT_YET, headers=(_LOCATION, _TAG)),
+    HTTPStatus.ACCEPTED: RouteAnswer(body=responses.BookingAnswer, about=_NOT_YET, headers=(_LOCATION, _TAG)),
 }
-_LATER: Final = Answer(body=responses.BookingAnswer, about=_NOT_YET, headers=(_TAG,))
+_LATER: Final = RouteAnswer(body=responses.BookingAnswer, about=_NOT_YET, headers=(_TAG,))
 
 
 def table(parts: Parts, *, root: str, audience: str) -> tuple[Route[Any, Any], ...]:
@@ -80,7 +80,7 @@ def _about_it(index: IndexView, description: DocumentView) -> tuple[Route[Any, A
             view=index.show,
             query=Nothing,
             body=Nothing,
-            answers={OK: Answer(body=responses.Index, about="The same for everybody.")},
+            answers={OK: RouteAnswer(body=responses.Index, about="The same for everybody.")},
             access="anybody",
         ),
         Route(
@@ -91,7 +91,7 @@ def _about_it(index: IndexView, description: DocumentView) -> tuple[Route[Any, A
             view=description.show,
             query=Nothing,
             body=Nothing,
-            answers={OK: Answer(body=dict[str, Any], about="OpenAPI 3.1.")},
+            answers={OK: RouteAnswer(body=dict[str, Any], about="OpenAPI 3.1.")},
             access="anybody",
         ),
     )
@@ -107,7 +107,7 @@ def _bookings(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             view=views.create,
             query=requests.DryRun,
             body=requests.BookingBody,
-            answers={OK: Answer(body=responses.WouldBe, about="What would be stored."), **_BOOKED},
+            answers={OK: RouteAnswer(body=responses.WouldBe, about="What would be stored."), **_BOOKED},
             headers=(_KEY,),
             kinds=(REFUSED, KEY_REUSED),
             links=_LINKS,
@@ -120,7 +120,7 @@ def _bookings(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             view=views.create_earliest,
             query=requests.DryRun,
             body=requests.SlotBody,
-            answers={OK: Answer(body=responses.WouldBe, about="What would be stored."), **_BOOKED},
+            answers={OK: RouteAnswer(body=responses.WouldBe, about="What would be stored."), **_BOOKED},
             headers=(_KEY,),
             kinds=(REFUSED, KEY_REUSED),
             links=_LINKS,
@@ -133,7 +133,7 @@ def _bookings(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             view=views.list,
             query=requests.WhichBookings,
             body=Nothing,
-            answers={OK: Answer(body=responses.BookingPage, about="A page of them.")},
+            answers={OK: RouteAnswer(body=responses.BookingPage, about="A page of them.")},
             kinds=(REFUSED,),
         ),
         Route(
@@ -161,7 +161,7 @@ def _changes(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             query=requests.DryRun,
             body=requests.ChangeBody,
             answers={
-                OK: Answer(
+                OK: RouteAnswer(
                     body=responses.BookingAnswer,
                     or_body=responses.WouldBe,
                     about="As it is now; with dry_run=true as it would be, without a tag.",
@@ -211,7 +211,7 @@ def _questions(parts: Parts) -> tuple[Route[Any, Any], ...]:
             view=SlotViews(parts).earliest,
             query=requests.WhichSlots,
             body=requests.SlotBody,
-            answers={OK: Answer(body=responses.Slots, about="At least one.")},
+            answers={OK: RouteAnswer(body=responses.Slots, about="At least one.")},
             kinds=(REFUSED,),
         ),
         Route(
@@ -222,7 +222,7 @@ def _questions(parts: Parts) -> tuple[Route[Any, Any], ...]:
             view=AvailabilityViews(parts).show,
             query=requests.WhichSpan,
             body=Nothing,
-            answers={OK: Answer(body=responses.Availability, about="Without gaps, from start to end.")},
+            answers={OK: RouteAnswer(body=responses.Availability, about="Without gaps, from start to end.")},
             kinds=(REFUSED,),
         ),
     )
@@ -238,7 +238,7 @@ def _live(views: LiveViews) -> tuple[Route[Any, Any], ...]:
             view=views.now,
             query=Nothing,
             body=Nothing,
-            answers={OK: Answer(body=Now, about="What you may not see of others is null.")},
+            answers={OK: RouteAnswer(body=Now, about="What you may not see of others is null.")},
         ),
         Route(
             method="GET",
@@ -248,7 +248,7 @@ def _live(views: LiveViews) -> tuple[Route[Any, Any], ...]:
             view=views.queue,
             query=requests.WhichModel,
             body=Nothing,
-            answers={OK: Answer(body=Queue, about="What you may not see of others is null.")},
+            answers={OK: RouteAnswer(body=Queue, about="What you may not see of others is null.")},
         ),
         Route(
             method="GET",
@@ -258,7 +258,7 @@ def _live(views: LiveViews) -> tuple[Route[Any, Any], ...]:
             view=views.why,
             query=Nothing,
             body=Nothing,
-            answers={OK: Answer(body=Why, about="Messages.")},
+            answers={OK: RouteAnswer(body=Why, about="Messages.")},
             kinds=(UNKNOWN,),
         ),
     )
@@ -274,7 +274,7 @@ def _people(views: PeopleViews) -> tuple[Route[Any, Any], ...]:
             view=views.me,
             query=requests.WhichModel,
             body=Nothing,
-            answers={OK: Answer(body=responses.Me, about="You.")},
+            answers={OK: RouteAnswer(body=responses.Me, about="You.")},
         ),
         Route(
             method="GET",
@@ -284,7 +284,7 @@ def _people(views: PeopleViews) -> tuple[Route[Any, Any], ...]:
             view=views.policy,
             query=requests.WhichModel,
             body=Nothing,
-            answers={OK: Answer(body=Policy, about="The policy.")},
+            answers={OK: RouteAnswer(body=Policy, about="The policy.")},
         ),
     )
 
@@ -299,7 +299,7 @@ def _blocks(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             view=views.blocks,
             query=requests.WhichPage,
             body=Nothing,
-            answers={OK: Answer(body=responses.BlockPage, about="A page of it, by start.")},
+            answers={OK: RouteAnswer(body=responses.BlockPage, about="A page of it, by start.")},
             access="administrator",
             kinds=(REFUSED,),
         ),
@@ -312,8 +312,8 @@ def _blocks(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             query=requests.DryRun,
             body=requests.BlockBody,
             answers={
-                OK: Answer(body=responses.WouldBlock, about="What would hold."),
-                HTTPStatus.CREATED: Answer(body=responses.AddedBlock, about="It holds."),
+                OK: RouteAnswer(body=responses.WouldBlock, about="What would hold."),
+                HTTPStatus.CREATED: RouteAnswer(body=responses.AddedBlock, about="It holds."),
             },
             access="administrator",
             headers=(_KEY,),
@@ -330,7 +330,7 @@ def _blocks(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             body=requests.EndBody,
             body_is_optional=True,
             answers={
-                OK: Answer(
+                OK: RouteAnswer(
                     body=Block,
                     or_body=responses.WouldUnblock,
                     about="What it was; with dry_run=true what it is, and nothing was changed.",
@@ -353,7 +353,7 @@ def _exemptions(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             view=views.exemptions,
             query=requests.WhichExemptions,
             body=Nothing,
-            answers={OK: Answer(body=responses.ExemptionPage, about="A page of them, by start.")},
+            answers={OK: RouteAnswer(body=responses.ExemptionPage, about="A page of them, by start.")},
             access="administrator",
             kinds=(REFUSED,),
         ),
@@ -366,8 +366,8 @@ def _exemptions(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             query=requests.DryRun,
             body=requests.ExemptionBody,
             answers={
-                OK: Answer(body=responses.WouldExempt, about="What would hold."),
-                HTTPStatus.CREATED: Answer(body=Exemption, about="It holds."),
+                OK: RouteAnswer(body=responses.WouldExempt, about="What would hold."),
+                HTTPStatus.CREATED: RouteAnswer(body=Exemption, about="It holds."),
             },
             access="administrator",
             headers=(_KEY,),
@@ -384,7 +384,7 @@ def _exemptions(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             body=requests.EndBody,
             body_is_optional=True,
             answers={
-                OK: Answer(
+                OK: RouteAnswer(
                     body=Exemption,
                     or_body=responses.WouldRevoke,
                     about="What it was; with dry_run=true what it is, and nothing was changed.",
@@ -407,7 +407,7 @@ def _administration(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             view=views.audit,
             query=requests.WhichAudit,
             body=Nothing,
-            answers={OK: Answer(body=responses.AuditPage, about="A page of it.")},
+            answers={OK: RouteAnswer(body=responses.AuditPage, about="A page of it.")},
             access="administrator",
             kinds=(REFUSED,),
         ),
@@ -419,7 +419,7 @@ def _administration(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             view=views.denied,
             query=requests.WhichPage,
             body=Nothing,
-            answers={OK: Answer(body=responses.DeniedPage, about="A page of them.")},
+            answers={OK: RouteAnswer(body=responses.DeniedPage, about="A page of them.")},
             access="administrator",
             kinds=(REFUSED,),
         ),
@@ -432,8 +432,8 @@ def _administration(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             query=requests.DryRun,
             body=requests.EvictionBody,
             answers={
-                OK: Answer(body=responses.WouldEvict, about="Who would go."),
-                HTTPStatus.ACCEPTED: Answer(body=responses.Eviction, about="It has been ordered."),
+                OK: RouteAnswer(body=responses.WouldEvict, about="Who would go."),
+                HTTPStatus.ACCEPTED: RouteAnswer(body=responses.Eviction, about="It has been ordered."),
             },
             access="administrator",
             headers=(_KEY,),
@@ -448,8 +448,8 @@ def _administration(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             query=requests.DryRun,
             body=requests.GpuOrderBody,
             answers={
-                OK: Answer(body=responses.WouldOrderGpu, about="What would be ordered."),
-                HTTPStatus.ACCEPTED: Answer(body=responses.GpuOrdered, about="It has been ordered."),
+                OK: RouteAnswer(body=responses.WouldOrderGpu, about="What would be ordered."),
+                HTTPStatus.ACCEPTED: RouteAnswer(body=responses.GpuOrdered, about="It has been ordered."),
             },
             access="administrator",
             headers=(_KEY,),

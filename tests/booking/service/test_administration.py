@@ -48,7 +48,7 @@ def test_an_administrator_books_for_another_user_by_that_users_rules(service: Bo
     assert audited(service) == [("root", "booking.create", record.id, None)]
     assert service.show(ALICE, record.id) == record
     assert rules(lambda: service.create(ROOT, a_request(day(30)), user="alice")) == ["one-planned"]
-    assert not service.dry_run(ROOT, a_request(day(30)), user="alice").is_accepted
+    assert not service.dry_run_create(ROOT, a_request(day(30)), user="alice").is_accepted
     (denied,) = service.denied(ROOT).entries
     assert denied.user == "alice"
 
@@ -57,7 +57,7 @@ def test_only_administrators_book_for_another_user(service: BookingService, stor
     with pytest.raises(NotAllowedError):
         service.create(BOB, a_request(), user="alice")
     with pytest.raises(NotAllowedError):
-        service.dry_run(BOB, a_request(), user="alice")
+        service.dry_run_create(BOB, a_request(), user="alice")
     assert service.create(BOB, a_request(), user="bob").created_by == ""
     assert store.change() == 1
 
@@ -70,7 +70,7 @@ def test_invisible_characters_in_denied_demand_are_stored_escaped(service: Booki
 
 def test_dry_runs_and_slot_searches_are_not_recorded_as_denied_demand(service: BookingService) -> None:
     planned = service.create(ALICE, a_request(day(1)))
-    assert not service.dry_run(ALICE, a_request(day(30))).is_accepted
+    assert not service.dry_run_create(ALICE, a_request(day(30))).is_accepted
     assert not service.dry_run_change(ALICE, planned.id, Change(end=day(40))).is_accepted
     request = SlotRequest(model=A100, duration=Duration(days=1), deadline=day(0.5))
     assert rules(lambda: service.earliest(BOB, request)) == ["after-the-deadline"]
@@ -252,22 +252,22 @@ def an_exemption(service: BookingService, **more: Any) -> Any:
 def test_an_exemption_holds_only_for_its_user_and_its_time(service: BookingService, clock: FakeClock) -> None:
     exemption = an_exemption(service)
     request = a_request(day(1), day(21))
-    assert service.dry_run(ALICE, request).is_accepted
-    assert service.dry_run(ROOT, request, user="alice").is_accepted
-    assert not service.dry_run(BOB, request).is_accepted
+    assert service.dry_run_create(ALICE, request).is_accepted
+    assert service.dry_run_create(ROOT, request, user="alice").is_accepted
+    assert not service.dry_run_create(BOB, request).is_accepted
     assert service.limits(ALICE)["longest"] == "P30D"
     assert service.limits(BOB)["longest"] == "P14D"
     assert service.exemptions(ALICE).entries == (exemption,) == service.exemptions(ROOT).entries
     assert service.exemptions(BOB).entries == ()
     clock.advance(10 * DAY)
-    assert not service.dry_run(ALICE, a_request(day(11), day(31))).is_accepted
+    assert not service.dry_run_create(ALICE, a_request(day(11), day(31))).is_accepted
     assert service.exemptions(ROOT).entries == ()
 
 
 def test_a_removed_exemption_no_longer_holds(service: BookingService) -> None:
     exemption = an_exemption(service)
     assert service.remove_exemption(ROOT, exemption.id) == exemption
-    assert not service.dry_run(ALICE, a_request(day(1), day(21))).is_accepted
+    assert not service.dry_run_create(ALICE, a_request(day(1), day(21))).is_accepted
     assert [entry[:3] for entry in audited(service)] == [
         ("root", "exemption.remove", exemption.id),
         ("root", "exemption.add", exemption.id),

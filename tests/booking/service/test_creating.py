@@ -72,7 +72,7 @@ def test_a_dry_run_answers_as_the_booking_would_for_every_user(
     with_others(service)
     for who, user in ASKERS.values():
         stored, denied = store.change(), service.denied(ROOT).entries
-        tried = verdict(lambda who=who, user=user: service.dry_run(who, booking_request, user=user))
+        tried = verdict(lambda who=who, user=user: service.dry_run_create(who, booking_request, user=user))
         assert (store.change(), service.denied(ROOT).entries) == (stored, denied)
         made = verdict(lambda who=who, user=user: service.create(who, booking_request, user=user))
         assert tried == made
@@ -152,7 +152,7 @@ def test_without_a_known_capacity_nothing_is_booked_and_no_key_is_used(
     for ask in (
         lambda: service.create(ALICE, a_request(), key=KEY),
         lambda: service.create_earliest(ALICE, slot, key=KEY),
-        lambda: service.dry_run(ALICE, a_request()),
+        lambda: service.dry_run_create(ALICE, a_request()),
         lambda: service.dry_run_earliest(ALICE, slot),
         lambda: service.earliest(ALICE, slot),
     ):

@@ -251,8 +251,8 @@ def test_dry_runs_of_an_administrator_for_others_leave_no_trace_either(
     running = service.create(ALICE, a_request()).id
     planned = service.create(somebody("bob"), a_request(day(3))).id
     before = stored(service, store)
-    assert service.dry_run(ROOT, a_request(day(6)), user="carol").is_accepted
-    assert not service.dry_run(ROOT, a_request(day(6), day(60)), user="carol").is_accepted
+    assert service.dry_run_create(ROOT, a_request(day(6)), user="carol").is_accepted
+    assert not service.dry_run_create(ROOT, a_request(day(6), day(60)), user="carol").is_accepted
     assert service.dry_run_change(ROOT, planned, Change(end=day(6)), reason="power cut").is_accepted
     assert service.dry_run_end(ROOT, running, "release", reason="power cut").ended_by == "root"
     assert service.dry_run_end(ROOT, planned, "cancel", reason="power cut").cancelled == START

@@ -124,12 +124,12 @@ def test_nothing_is_stored_while_the_capacity_is_unknown(store: Store, clock: Fa
 
 
 def test_a_dry_run_answers_as_create_would_and_stores_nothing(service: BookingService, store: Store) -> None:
-    decision = service.dry_run(ALICE, a_request(day(1), day(3)))
+    decision = service.dry_run_create(ALICE, a_request(day(1), day(3)))
     assert decision.is_accepted
     assert store.change() == 0
     record = service.create(ALICE, a_request(day(1), day(3)))
     assert (record.start, record.end) == (decision.start, decision.end)
-    refused = service.dry_run(ALICE, a_request(day(5)))
+    refused = service.dry_run_create(ALICE, a_request(day(5)))
     assert [violation.rule for violation in refused.violations] == ["one-planned", "cooldown"]
 
 
@@ -329,7 +329,7 @@ def test_l9_without_its_database_the_service_answers_no_request(
     path.rename(tmp_path / "away.db")
     for ask in (
         lambda: service.create(BOB, a_request()),
-        lambda: service.dry_run(BOB, a_request()),
+        lambda: service.dry_run_create(BOB, a_request()),
         lambda: service.release(ALICE, record.id),
         lambda: listed(service, ALICE),
         lambda: service.availability(ALICE, None, day(0), day(1)),

@@ -36,7 +36,7 @@ def booked(service: BookingService, slot: Slot) -> None:
     request = BookingRequest(
         model=slot.model, count=slot.count, start=slot.start, end=slot.end, topology=slot.topology
     )
-    assert service.dry_run(ALICE, request).is_accepted
+    assert service.dry_run_create(ALICE, request).is_accepted
 
 
 def test_the_first_slots_are_of_different_days_and_each_can_be_booked(service: BookingService) -> None:

@@ -91,7 +91,6 @@ class Site(Served):
         """The parts that the pages are built from."""
         return PageParts(
             bookings=self.service,
-            administration=self.service,
             live=self.live,
             policy=lambda: self.policy,
             policy_trouble=lambda: self.policy_trouble,

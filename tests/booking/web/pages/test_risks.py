@@ -9,7 +9,7 @@ from werkzeug.test import TestResponse
 from booking.capacity import Capacity
 from booking.records import Change, Record
 from booking.store_records import Block
-from booking.web.pages.form_result import Answer, gpus
+from booking.web.pages.form_result import FormAnswer, gpus
 from booking.web.pages.risks import taken
 from tests.booking.web.pages.site import DAY, Site, page_text, token
 from tests.fakes.objects import A100, A6000
@@ -114,7 +114,7 @@ def test_a_page_without_offers_says_what_can_be_done(site: Site) -> None:
     ],
 )
 def test_a_forged_form_changes_nothing(start: str, end: str, count: str) -> None:
-    assert isinstance(taken(start, end, count), Answer)
+    assert isinstance(taken(start, end, count), FormAnswer)
 
 
 def test_an_offer_is_read_as_it_was_written() -> None:
