@@ -105,3 +105,4 @@ def test_nobody_else_makes_a_reservation_pod(bed: Bed) -> None:
     forged = bed.ground.pod(name)
     assert reservation_of(forged) is None
     assert forged.spec.priority_class_name == names.OPPORTUNISTIC_CLASS
+    bed.ground.delete(name)
