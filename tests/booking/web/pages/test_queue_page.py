@@ -1,11 +1,21 @@
 """*Queue*: who holds, deserves and waits for GPUs without a booking, on the page, by REST and for one pod."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
+from click.testing import CliRunner
+
+from booking.cli import server_connection
+from booking.cli.__main__ import gpu
+from booking.fair_shares.stored_record import KEY
+from booking.policy.fair_shares import FairShares
 from booking.principals import Principal
 from cluster import names
-from cluster.kube.resources import LEASES, NODES, PODS
+from cluster.decide.eviction.costs import microseconds
+from cluster.decide.fairshare.settings import HOUR
+from cluster.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
+from cluster.process.probes import serve
 from tests.booking.web.pages.site import Site, page_text
 from tests.fakes.objects import A100, a100, a_lease, a_node, a_pod
 
@@ -95,3 +105,38 @@ def test_the_picture_has_everybodys_gpus_over_time_and_what_one_deserves(site: S
     assert found.deserved == (1.0, 1.0)
     page = site.see("/queue").get_data(as_text=True)
     assert 'class="a-mine band" d="M0.0 140H720.0V70H1440.0V140H0.0Z"' in page
+
+
+def test_when_gpus_of_others_are_taken_back_is_on_the_page_in_the_answer_to_why_and_in_the_command(
+    site: Site,
+) -> None:
+    """As the controller has recorded it, for the pod that is below its user's share alone."""
+    contended(site)
+    site.fair_shares = FairShares(mode="reclaim")
+    now = microseconds(site.clock.now())
+    due = {f"uid-{name}": now + HOUR for name in ("alice-1", "bob-1")}
+    record = {"at": now, "books": {A100: []}, "due": {A100: due}}
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": names.SHARES_RECORD, "namespace": site.terms.namespace},
+        "data": {KEY: json.dumps(record)},
+    }
+    site.kube.create(CONFIG_MAPS, config_map, namespace=site.terms.namespace)
+    (model,) = queue(site)["models"]
+    assert [pod["name"] for pod in model["pods"] if pod["taken_at"]] == ["alice-1"]
+    assert "taken back" in page_text(site.see("/queue")).lower()
+    assert "(at 2026-03-02 10:00 UTC)" in page_text(site.see("/why/default/alice-1"))
+    server = serve(site.app, "127.0.0.1", 0)
+    try:
+        given = {
+            server_connection.URL: f"http://127.0.0.1:{server.port}",
+            server_connection.TOKEN: "alice-token",
+            "KUBECONFIG": "/nowhere",
+        }
+        table = CliRunner().invoke(gpu, ["queue"], env=given, obj=site.clock, catch_exceptions=False).stdout
+    finally:
+        server.close()
+    (row,) = (line for line in table.splitlines() if "alice-1" in line)
+    assert "TAKEN BACK" in table
+    assert row.split()[-1] == "11:00"
