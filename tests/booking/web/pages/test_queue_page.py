@@ -139,4 +139,4 @@ def test_when_gpus_of_others_are_taken_back_is_on_the_page_in_the_answer_to_why_
         server.close()
     (row,) = (line for line in table.splitlines() if "alice-1" in line)
     assert "TAKEN BACK" in table
-    assert row.split()[-1] == "11:00"
+    assert row.split()[-1] == "10:00"  # UTC
