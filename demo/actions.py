@@ -15,7 +15,7 @@ from cluster.objects.pods import Pod, asks_for_gpus, is_live
 from demo.feed import Feed
 from demo.lab.life import gpus_of, short
 from demo.lab.people import CAROL, HUB, namespace_of
-from demo.lab.pods import NOTEBOOK, job, notebook, quarter
+from demo.lab.pods import NOTEBOOK, job, notebook, quarter, with_claim
 from demo.simulation.agent import Agent
 from demo.simulation.simulation import Simulation
 
@@ -64,6 +64,10 @@ class Actions:
     def share(self, person: str) -> str:
         """Start a pod with a quarter of a GPU."""
         return self._create(person, person, quarter(f"{person}-share-{next(self._numbers)}"), None)
+
+    def claim(self, person: str) -> str:
+        """Start a job that asks for one GPU by a claim."""
+        return self._create(person, person, with_claim(f"{person}-claim-{next(self._numbers)}"), None)
 
     def _create(self, person: str, creator: str, body: dict[str, Any], model: str | None) -> str:
         namespace, name = namespace_of(person), body["metadata"]["name"]

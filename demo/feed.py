@@ -118,6 +118,8 @@ def _gpus(pod: Json) -> str:
     )
     if any(names.SHARED_RESOURCE in _limits(container) for container in pod["spec"]["containers"]):
         return ", with a share of a GPU"
+    if pod["spec"].get("resourceClaims"):
+        return ", with GPUs by claim"
     if not wanted:
         return ", without a GPU"
     return f", with {wanted} GPU{'s' if wanted > 1 else ''}"

@@ -187,6 +187,7 @@ def _doorway(site: Site, pace: Pace, visitors: Visitors, web: WebServer) -> Door
             is_leaping=pace.is_leaping,
             broken=actions.broken,
             drained=actions.drained,
+            gives_claims=site.gives_claims,
             entries=site.feed.newest(),
         )
         return bar.bar(state, moment)
@@ -225,6 +226,7 @@ class _Buttons:
             "start 1": lambda: actions.start(person, 1),
             "start 8": lambda: actions.start(person, 8),
             "start share": lambda: actions.share(person),
+            "start claim": lambda: actions.claim(person),
             "start notebook": lambda: actions.notebook(person),
             "gpu": actions.turn_gpu,
             "node": actions.turn_node,

@@ -1,7 +1,7 @@
 """The lab, running: the simulation with the demo's agents, whose GPUs are in use, and its booking server."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from booking.store import Store, open_store
 from cluster import names
 from cluster.fake.server import ChangeView, FakeKube
 from cluster.kube.access_review import ACCESS_REVIEWS
-from cluster.kube.resources import NAMESPACES, PODS
+from cluster.kube.resources import NAMESPACES, PODS, RESOURCE_CLAIMS
 from cluster.kube.token_review import TOKEN_REVIEWS
 from cluster.objects.device_usage import encode_use
 from cluster.objects.inventory import Device, encode_inventory
@@ -35,8 +35,11 @@ from demo.feed import Feed
 from demo.lab.bookings import add_bookings
 from demo.lab.initial_pods import initial_pods
 from demo.lab.life import Life
+from demo.lab.nodes import by_claims
 from demo.lab.people import HUB, TEAMS, Tokens, is_administrator
+from demo.lab.pods import CLAIM_TEMPLATE
 from demo.lab.usage import User, measured
+from demo.simulation import claim_devices
 from demo.simulation.agent import Agent
 from demo.simulation.kubelet import Kubelet
 from demo.simulation.part import Part
@@ -89,7 +92,22 @@ class DemoAgent(Agent):
                     limit = parts.get((device.uuid, uid))
                     memory = limit // MIB if limit else device.memory
                     users.setdefault(device.uuid, []).append(User(uid, pod.metadata.name, memory))
+        for device, user in self._claiming():
+            users.setdefault(device.uuid, []).append(user)
         return {names.USE: encode_use(measured(self.devices, users, self.clock.now()))}
+
+    def _claiming(self) -> Iterator[tuple[Device, User]]:
+        """The pods that have its GPUs by claims."""
+        by_name = {device.claimed_as: device for device in self.devices if device.claimed_as}
+        pods = {pod.metadata.uid: pod.metadata.name for pod in self._kubelet.pods if by_name}
+        for claim in self.kube.list(RESOURCE_CLAIMS).items if pods else ():
+            allocation = claim.status.allocation
+            for result in allocation.devices.results if allocation else ():
+                device = by_name.get(result.device) if result.pool == self.node else None
+                if device is not None:
+                    for one in claim.status.reserved_for:
+                        if one.uid in pods:
+                            yield device, User(one.uid, pods[one.uid], device.memory)
 
 
 class RealWait:
@@ -163,6 +181,7 @@ class DemoServer(Server):
             lease=lease,
             metrics=self.metrics,
             requested=lambda: self._site.soon(self.mirror_round),
+            resources=self.nodes.resources,
         )
 
     def new_service(self, store: Store) -> BookingService:
@@ -185,6 +204,8 @@ class Site(Simulation):
         self, folder: Path, devices: Mapping[str, tuple[Device, ...]], *, start: datetime, zone: str
     ) -> None:
         self._rules = policy_of(zone)
+        self.gives_claims = any(map(by_claims, devices.values()))
+        """Whether any node gives its GPUs by claims."""
         self._followers: dict[str, tuple[Part, ...]] | None = None
         """Kind -> who follows it, once all have started: on a large site most follow nothing but pods."""
         self._driver = threading.get_ident()
@@ -197,6 +218,7 @@ class Site(Simulation):
             notice_seconds=NOTICE_SECONDS,
             trusted_creators=(HUB,),
             fair_shares=self._rules.fair_shares,
+            book_claims=self.gives_claims,
         )
         self.tokens = Tokens.new()
         self.kube.answer(TOKEN_REVIEWS, self._token_review)
@@ -229,15 +251,27 @@ class Site(Simulation):
         """Fill the lab, unless it is to be empty, and start everything."""
         for namespace in (names.NAMESPACE, *TEAMS):
             self.kube.put(NAMESPACES, {"metadata": {"name": namespace}})
+        if self.gives_claims:
+            self._offer_claims()
         if not empty:
             self._fill()
         self.begin()
         self._followers = {}
+        if not empty:
+            self.people.claim(())
         self.go_on(SETTLES)
         self.feed.clear()
         if not empty:
             self.people.begin()
             self.feed.note(BEGINNING)
+
+    def _offer_claims(self) -> None:
+        claim_devices.add_class(self.kube)
+        for name, devices in self.devices.items():
+            if by_claims(devices):
+                claim_devices.publish(self.kube, name, devices)
+        for namespace in TEAMS:
+            claim_devices.template(self.kube, CLAIM_TEMPLATE, namespace)
 
     def _fill(self) -> None:
         now = self.clock.now()

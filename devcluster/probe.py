@@ -45,9 +45,22 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 def container(
-    name: str, *, gpus: int = 0, seconds: int | None = None, sidecar: bool = False
+    name: str,
+    *,
+    gpus: int = 0,
+    memory: int | None = None,
+    seconds: int | None = None,
+    sidecar: bool = False,
 ) -> dict[str, Any]:
-    """One container that prints what it sees, then sleeps (indefinitely, or for the seconds given)."""
+    """One container that prints what it sees, then sleeps (indefinitely, or for the seconds given).
+
+    Args:
+        name: of the container.
+        gpus: that it asks for.
+        memory: MiB of each, if it asks for a share of them.
+        seconds: that it sleeps.
+        sidecar: whether it is one.
+    """
     spec: dict[str, Any] = {
         "name": name,
         "image": IMAGE,
@@ -56,6 +69,8 @@ def container(
     }
     if gpus:
         spec["resources"] = {"limits": {names.GPU_RESOURCE: str(gpus)}}
+    if memory:
+        spec["resources"]["limits"][names.GPU_MEMORY] = str(memory)
     if sidecar:
         spec["restartPolicy"] = "Always"
     return spec

@@ -16,7 +16,7 @@ from booking.records import Place, Record
 from booking.store import Writing
 from booking.store_records import Block
 from cluster.objects.inventory import Device
-from demo.lab.nodes import A100, H100, H200
+from demo.lab.nodes import A100, H100, H200, by_claims
 from demo.lab.people import ALICE, BOB, CAROL, EVERYBODY
 
 DAY: Final = timedelta(days=1)
@@ -101,7 +101,7 @@ def add_bookings(writing: Writing, nodes: Mapping[str, tuple[Device, ...]], now:
 
 
 def _of_the_story(diary: Diary, today: datetime, now: datetime) -> None:
-    """Alice has a GPU now, and eight at a time that the maintenance has made uncertain; bob has none now."""
+    """Alice has a GPU now, and eight at a time that the maintenance has made uncertain; bob one by claim."""
     first = {devices[0].model: name for name, devices in reversed(list(diary.nodes.items()))}
     hour = now.replace(minute=0, second=0, microsecond=0)
     for user, model, start, end, count in (
@@ -112,6 +112,8 @@ def _of_the_story(diary: Diary, today: datetime, now: datetime) -> None:
     ):
         if model.label in first:  # a site of a few nodes does not have every model
             diary.add(user, first[model.label], start=start, end=end, count=count)
+    for node in [name for name, devices in diary.nodes.items() if by_claims(devices)][:1]:
+        diary.add(BOB, node, start=hour - 3 * HOUR, end=hour + 3 * DAY, count=1)
     if A100.label in first:
         one, other = [person for person in EVERYBODY if person not in (ALICE, BOB, CAROL)][:2]
         begun = today + 2 * DAY + 9 * HOUR
@@ -146,7 +148,7 @@ def _book(
     One that runs now is not of the model that is kept free for visitors.
     """
     for _ in range(8):
-        node = chance.choice(list(diary.nodes))
+        node = chance.choice([name for name, devices in diary.nodes.items() if not by_claims(devices)])
         start = today + chance.randint(*days) * DAY + chance.choice(HOURS) * HOUR
         end = start + chance.choice(LENGTHS) * DAY
         count = chance.choice((1, 1, 2, 2, 4))

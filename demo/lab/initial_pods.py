@@ -10,7 +10,7 @@ from cluster import names
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.inventory import Device
 from cluster.objects.share_request import DEFAULT_MODE
-from demo.lab.nodes import A100, H100
+from demo.lab.nodes import A100, H100, by_claims
 from demo.lab.people import ALICE, BOB, EVERYBODY, namespace_of
 from demo.lab.pods import FREE, SHARE, SHARER, SHARERS, WORK, job, name_for, part
 from demo.simulation.simulation import PRIORITIES
@@ -26,8 +26,9 @@ class Seats:
     """Which GPUs of each node are still free."""
 
     def __init__(self, nodes: Mapping[str, tuple[Device, ...]]) -> None:
-        self.free = {name: [device.uuid for device in devices] for name, devices in nodes.items()}
-        self.model = {name: devices[0].model for name, devices in nodes.items()}
+        counted = {name: devices for name, devices in nodes.items() if not by_claims(devices)}
+        self.free = {name: [device.uuid for device in devices] for name, devices in counted.items()}
+        self.model = {name: devices[0].model for name, devices in counted.items()}
 
     def take(self, node: str, count: int) -> tuple[str, ...]:
         """Take some, the first ones."""

@@ -12,9 +12,9 @@ from cluster.kube.resources import BOOKINGS, EVENTS, PODS
 from cluster.objects.assignment import devices_of, readable_assignment_of
 from cluster.objects.demand import demand
 from cluster.objects.pods import Pod, asks_for_gpus, container_needs, is_live
-from demo.lab.nodes import A100, H100, MODELS
+from demo.lab.nodes import A100, H100, MODELS, by_claims
 from demo.lab.people import ALICE, BOB, CAROL, EVERYBODY, namespace_of
-from demo.lab.pods import FREE, SHARE, SHARER, SHARERS, WORK, job, name_for, part
+from demo.lab.pods import CLAIMER, FREE, SHARE, SHARER, SHARERS, WORK, job, name_for, part, with_claim
 from demo.simulation.agent import Agent
 from demo.simulation.simulation import Simulation
 
@@ -57,6 +57,7 @@ class Life:
             self._use_bookings({pod.metadata.name for pod in pods})
             live = [pod for pod in pods if is_live(pod)]
             self._share(live)
+            self.claim(live)
             self._fill(live)
             self._stand_in_line(live)
         except ApiError:
@@ -86,6 +87,15 @@ class Life:
         if there < SHARERS and any(each.devices[0].model == A100.label for each in self._agents):
             person = self._chance.choice([each for each in EVERYBODY if each not in VISITORS])
             self._create(person, part(self.name(SHARER), SHARE, model=A100.label))
+
+    def claim(self, live: Iterable[Pod]) -> None:
+        """Others have as many pods with claims as there are GPUs that are given so."""
+        gpus = sum(bool(device.claimed_as) for each in self._agents for device in each.devices)
+        claiming = [pod for pod in live if pod.spec.resource_claims]
+        there = sum(pod.metadata.annotation(names.USER) not in VISITORS for pod in claiming)
+        for _ in range(gpus - there):
+            person = self._chance.choice([each for each in EVERYBODY if each not in VISITORS])
+            self._create(person, with_claim(self.name(CLAIMER)))
 
     # --- what is free ------------------------------------------------------------------------------------
     def _fill(self, live: list[Pod]) -> None:
@@ -122,7 +132,8 @@ class Life:
         """Model -> GPUs that no pod has; and the models for which somebody waits already."""
         free: Counter[str] = Counter()
         for agent in self._agents:
-            free.update(device.model for device in agent.devices if device.is_healthy)
+            if not by_claims(agent.devices):
+                free.update(device.model for device in agent.devices if device.is_healthy)
         wanted: set[str] = set()
         shared: set[str] = set()
         for pod in live:

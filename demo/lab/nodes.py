@@ -2,11 +2,13 @@
 
 import hashlib
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from cluster.objects.inventory import Device, Sharing
 from cluster.objects.slots import PER_GPU
+from demo.simulation.claim_devices import claimed
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,10 @@ A100: Final = Model("NVIDIA-A100-SXM4-80GB", "a100", 81920, 400, 12)
 A6000: Final = Model("NVIDIA-RTX-A6000", "a6000", 49140, 300)
 MODELS: Final = {model.label: model for model in (H200, H100, A100, A6000)}
 
-LAB: Final = ((H200, 8), (H100, 8), (A100, 8), (A100, 4), (A6000, 4), (A6000, 4))
-"""The lab's six nodes: model and number of GPUs of each; a larger site is made of many such labs."""
+LAB: Final = ((H200, 8), (H100, 8), (A100, 8), (A100, 4), (A6000, 4), (A6000, 4), (A6000, 2))
+"""The lab's nodes: model and number of GPUs of each; a larger site is made of many such labs."""
+CLAIMED: Final = 7
+"""Every so many-th node is of mode ``dra``: its GPUs are given by claims."""
 NOT_SHARED: Final = 928
 """MiB of a GPU that are not given in shares: the driver's own, and the agent's reserve."""
 MOST: Final = 5000
@@ -43,7 +47,16 @@ def devices_of(nodes: int) -> dict[str, tuple[Device, ...]]:
     numbers = {model.short: itertools.count(1) for model in MODELS.values()}
     kinds = itertools.islice(itertools.cycle(LAB), nodes)
     named = ((f"{model.short}-{next(numbers[model.short]):02}", model, count) for model, count in kinds)
-    return {name: _board(name, model, count) for name, model, count in named}
+    boards = {name: _board(name, model, count) for name, model, count in named}
+    return {
+        name: board if number % CLAIMED else tuple(map(claimed, board))
+        for number, (name, board) in enumerate(boards.items(), start=1)
+    }
+
+
+def by_claims(devices: Sequence[Device]) -> bool:
+    """Whether a node gives its GPUs by claims."""
+    return any(device.claimed_as for device in devices)
 
 
 def _board(node: str, model: Model, count: int) -> tuple[Device, ...]:

@@ -24,6 +24,10 @@ SHARERS: Final = 3
 """So many of them have a share of one GPU."""
 SHARE: Final = 8192
 """MiB of each share."""
+CLAIM_TEMPLATE: Final = "one-gpu"
+"""The template of claims that each team has."""
+CLAIMER: Final = "infer"
+"""What the names of others' pods with claims begin with, and a number."""
 NOTEBOOK: Final = "jupyter"
 """What the names of notebooks begin with."""
 
@@ -49,6 +53,14 @@ def part(name: str, memory: int, *, model: str) -> Json:
     return _pod(name, 1, {names.MODEL: model}, share={names.GPU_MEMORY: str(memory)})
 
 
+def with_claim(name: str) -> Json:
+    """A job that asks for one GPU by a claim (Dynamic Resource Allocation)."""
+    pod = _pod(name, 0, {})
+    pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": CLAIM_TEMPLATE}]
+    pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
+    return pod
+
+
 def _pod(
     name: str,
     gpus: int,
@@ -58,7 +70,9 @@ def _pod(
     seconds: float | None = None,
     share: Mapping[str, str] | None = None,
 ) -> Json:
-    amounts = {"cpu": str(4 * gpus), names.GPU_RESOURCE: str(gpus), **(share or {})}
+    amounts = {"cpu": str(4 * max(gpus, 1)), **(share or {})}
+    if gpus:
+        amounts[names.GPU_RESOURCE] = str(gpus)
     container: Json = {
         "name": "main",
         "image": IMAGE,

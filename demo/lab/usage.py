@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from cluster import names
 from cluster.objects.device_usage import DeviceUsage, NodeUsage
 from cluster.objects.inventory import Device
 from demo.lab.nodes import MODELS
@@ -42,7 +43,7 @@ def measured(devices: Iterable[Device], users: Mapping[str, Sequence[User]], now
 
 
 def _one(device: Device, users: Sequence[User], now: datetime) -> DeviceUsage:
-    watts = MODELS[device.model].watts
+    watts = MODELS[device.model.removesuffix(names.CLAIMED_MODEL)].watts
     if not users or not device.is_healthy:
         return DeviceUsage(uuid=device.uuid, utilisation=0, memory=0, temperature=COLD, power=IDLE_WATTS)
     loads = (load(f"{one.uid}/{device.uuid}", now, is_notebook=_is_idle(one)) for one in users)

@@ -60,6 +60,8 @@ class BarState:
     is_leaping: bool
     broken: str | None
     drained: str | None
+    gives_claims: bool
+    """Whether any node gives its GPUs by claims."""
     entries: Sequence[Entry]
 
 
@@ -72,7 +74,7 @@ def bar(state: BarState, moment: Callable[[datetime], str]) -> str:
             _button(f"be {who}", text, pressed=who == state.person, title=f"Act as {who}")
             for who, text in PERSONS
         ),
-        pods=_pods(state.person),
+        pods=_pods(state.person, gives_claims=state.gives_claims),
         harms=_harms(state),
         times=_times(state),
         time=escape(state.now),
@@ -117,15 +119,17 @@ def _localized(text: str, moment: Callable[[datetime], str]) -> str:
     return with_local_times(text, moment)
 
 
-def _pods(person: str) -> str:
+def _pods(person: str, *, gives_claims: bool) -> str:
     return "".join(
         _button(f"start {what}", text, title=f"Create a pod of {person}'s: {title}")
         for what, text, title in (
             ("1", "1 GPU", "a job with one GPU, on a running booking where there is one"),
             ("8", "8 GPUs", "a job with eight GPUs of one node"),
             ("share", "Share", "one with a quarter of a GPU, beside others"),
+            ("claim", "Claim", "a job with one GPU by a claim (Dynamic Resource Allocation)"),
             ("notebook", "Notebook", "a notebook by JupyterHub; without a GPU where none is free"),
         )
+        if gives_claims or what != "claim"
     )
 
 

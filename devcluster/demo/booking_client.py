@@ -7,6 +7,9 @@ from devcluster.demo.reporter import Reporter, StepError
 from devcluster.demo.rest import Answer, Rest
 from devcluster.wait import poll
 
+_LINE_SECONDS = 60.0
+SOMEBODYS = "another user's pod"
+
 
 class BookingClient:
     """Alice's requests; an answer that the story does not expect ends the story (StepError)."""
@@ -60,6 +63,29 @@ class BookingClient:
         if not poll(over, seconds=seconds, every=0.2):
             raise StepError(f"{booking} ends by its time", expected="ended", seen=self._state(booking))
         self._reporter.say("alice", f"{booking} is over")
+
+    @property
+    def divides_fairly(self) -> bool:
+        """Whether GPUs without a booking go by what everybody has."""
+        return bool(self._queue()["mode"] != "off")
+
+    def await_line(self, model: str, first: str) -> None:
+        """Wait until this pod, or ``SOMEBODYS``, is the first in line for a model, and report the line."""
+
+        def line() -> list[str]:
+            pods = (pod for one in self._queue()["models"] if one["model"] == model for pod in one["pods"])
+            return [pod["name"] or SOMEBODYS for pod in pods if pod["position"]]
+
+        def found() -> list[str] | None:
+            return now if (now := line())[:1] == [first] else None
+
+        seen = poll(found, seconds=_LINE_SECONDS, every=0.2)
+        if not seen:
+            raise StepError(f"{first} is the first in line", expected=first, seen=", ".join(line()))
+        self._reporter.say("alice", f"sees the line: {', '.join(seen)}")
+
+    def _queue(self) -> dict[str, Any]:
+        return self._expect(self._rest.ask("GET", "/queue"), "alice reads the queue")
 
     def _state(self, booking: str) -> str:
         return str(self._expect(self._rest.show(booking), f"alice reads {booking}")["state"])

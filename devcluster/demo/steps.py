@@ -37,12 +37,18 @@ class Steps:
         counts = ", ".join(f"{sum(d.model == m for d in found)} x {m}" for m in models)
         self._reporter.say(node, f"has {len(found)} GPUs: {counts}")
 
+    @property
+    def kubelet_chooses(self) -> bool:
+        """Whether any node is another plugin's, whose GPUs we only count."""
+        return any(device.numbered for device in self._devices.values())
+
     # --- pods ----------------------------------------------------------------------------------------
-    def create(self, name: str, *, user: str, model: str | None) -> None:
-        """Create a pod that asks for one GPU, as this user."""
-        body = probe.pod(name, [probe.container("main", gpus=1)], model=model)
+    def create(self, name: str, *, user: str, model: str | None, memory: int | None = None) -> None:
+        """Create a pod that asks for one GPU, or for so many MiB of one, as this user."""
+        body = probe.pod(name, [probe.container("main", gpus=1, memory=memory)], model=model)
         of_model = f" of model {model}" if model else ""
-        self._reporter.say(name, f"is created by {user} and asks for one GPU{of_model}")
+        asked = f"{memory} MiB of a GPU" if memory else "one GPU"
+        self._reporter.say(name, f"is created by {user} and asks for {asked}{of_model}")
         self._narrator.begins(name)
         self._context.people[user].create(PODS, body, namespace=self._context.namespace)
 
@@ -64,6 +70,25 @@ class Steps:
         self.wait(name, lambda p: pod_status.has_started(p) or None, f"{name} runs")
         self._check_inside(name, given)
         return given
+
+    def shares(self, name: str, *, model: str, memory: int) -> frozenset[str]:
+        """Wait until a pod with a share has run, and check that its container is told how much it may use."""
+        given = self.served(name, model=model)
+        sight = probe.read_sight(self._context.kubectl, namespace=self._context.namespace, name=name)
+        told = sight.env.get(names.GPU_MEMORY_VARIABLE) if sight else None
+        self.are_equal(f"the container of {name} is told its part", str(memory), told)
+        self._reporter.say(name, f"is told inside that {memory} MiB of it are its own")
+        return given
+
+    def are_equal(self, step: str, expected: object, seen: object) -> None:
+        """Check that something is as it should be."""
+        if expected != seen:
+            raise StepError(step, expected=str(expected), seen=str(seen))
+
+    def delete(self, name: str, *, user: str) -> None:
+        """Delete a pod, as its user."""
+        self._reporter.say(name, f"is deleted by {user}")
+        self._context.people[user].delete(PODS, name, namespace=self._context.namespace)
 
     def waits(self, name: str) -> None:
         """Wait until the scheduler says why it cannot place the pod, and report that."""

@@ -3,12 +3,15 @@
 from cluster import names
 from cluster.objects.pods import Pod
 from devcluster.demo import pod_status
-from devcluster.demo.booking_client import BookingClient
+from devcluster.demo.booking_client import SOMEBODYS, BookingClient
 from devcluster.demo.context import Context, Narrator
 from devcluster.demo.reporter import Reporter
 from devcluster.demo.steps import Steps
 
 A100 = "NVIDIA-A100-SXM4-80GB"
+A6000 = "NVIDIA-RTX-A6000"
+PARTS = {"bob-part-1": 16384, "bob-part-2": 20480}
+"""Pods that fit on one A6000 together, and the MiB of it that each asks for."""
 SHORT = {names.setting("shortest_booking"): "PT10S", names.setting("cooldown"): "PT0S"}
 """The policy of the last chapter: a booking may be this short, and the next may begin without a pause."""
 _LAST_SECONDS = 10.0
@@ -25,7 +28,7 @@ class Story:
         self._desk = BookingClient(context.rest, reporter)
 
     def play(self) -> None:
-        """Play all chapters, from the nodes' GPUs to the end of the second booking."""
+        """Play all chapters, from the nodes' GPUs to the turn of whoever has the fewest."""
         self._chapter_inventory()
         self._chapter_five_for_four()
         booking = self._chapter_alice_books()
@@ -35,6 +38,8 @@ class Story:
         self._chapter_released(booking)
         self._context.interlude("released")
         self._chapter_ends_by_its_time()
+        self._chapter_one_gpu_for_two()
+        self._chapter_in_line()
 
     # --- chapters ------------------------------------------------------------------------------------
     def _chapter_inventory(self) -> None:
@@ -92,6 +97,30 @@ class Story:
         self._desk.await_end(booking, seconds=_LAST_SECONDS + self._context.patience)
         self._steps.comes_back("alice-2", hers)
         self._steps.served("bob-6", model=A100, by=pod_status.devices(hers))
+
+    def _chapter_one_gpu_for_two(self) -> None:
+        if self._steps.kubelet_chooses:
+            return  # shares are given by the node agent of this project
+        self._reporter.chapter("Two of Bob's pods share one A6000, each with a part of its memory.")
+        for name, memory in PARTS.items():
+            self._steps.create(name, user="bob", model=A6000, memory=memory)
+        first, second = (self._steps.shares(name, model=A6000, memory=PARTS[name]) for name in PARTS)
+        self._steps.are_equal("the two pods have parts of one GPU", first, second)
+
+    def _chapter_in_line(self) -> None:
+        """Bob has all four A100s by now, and nobody a booking."""
+        if not self._desk.divides_fairly:
+            return
+        self._reporter.chapter(
+            "Bob wants a fifth A100, and after him Alice wants one, without a booking: the next is hers."
+        )
+        self._steps.create("bob-7", user="bob", model=A100)
+        self._steps.create("alice-3", user="alice", model=A100)
+        self._desk.await_line(A100, "alice-3")
+        freed = self._steps.pod("bob-1")
+        self._steps.delete("bob-1", user="bob")
+        self._steps.served("alice-3", model=A100, by=pod_status.devices(freed))
+        self._desk.await_line(A100, SOMEBODYS)
 
     def _take(self, name: str, *, victim: str, others: tuple[str, ...]) -> Pod:
         """A booked pod takes the victim's device, and no other pod is touched. Returns the booked pod."""

@@ -32,7 +32,11 @@ class WatchedSite(Site):
     def begin(self) -> None:
         """Who is at work already is known, not judged."""
         self.laws = watch_memory(
-            self.kube, self.clock, leeway=0.1, maker=lambda: self.caller.known() if self.caller else None
+            self.kube,
+            self.clock,
+            leeway=0.1,
+            maker=lambda: self.caller.known() if self.caller else None,
+            claims=self.gives_claims,
         )
         super().begin()
 

@@ -73,6 +73,9 @@ def check_story(played: Played) -> None:
         assert printed(pod, "is notified: "), pod
     for pod in ("bob-1", "bob-4", "bob-5", "bob-6"):
         assert not printed(pod, "has to leave"), pod
+    for pod in ("bob-part-1", "bob-part-2"):
+        assert printed(pod, "is told inside that "), pod
+    assert printed("alice-3", "sees inside: GPU-")
     assert printed("alice", "may start her next booking on ")
     assert printed("bob", "keeps bob-1, bob-2, bob-4: untouched")
     assert not [line for line in lines if line.startswith(("REST API:", "export KUBECONFIG="))], "it is gone"

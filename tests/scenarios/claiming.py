@@ -3,18 +3,11 @@
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from cluster import names
-from cluster.kube.resources import (
-    CLAIM_TEMPLATES,
-    DEVICE_CLASSES,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
-    TAINT_RULES,
-)
+from cluster.kube.resources import CLAIM_TEMPLATES, RESOURCE_CLAIMS, TAINT_RULES
 from cluster.objects.claims import ResourceClaim
-from cluster.objects.inventory import Device
+from demo.simulation import claim_devices
+from demo.simulation.claim_devices import cel, claim_spec, claimed
 from tests.fakes.objects import A100, a100
 from tests.scenarios.person import NAMESPACE, a_pod
 from tests.scenarios.world import World
@@ -23,47 +16,23 @@ Json = dict[str, Any]
 
 BY_CLAIM: Final = f"{A100}{names.CLAIMED_MODEL}"
 LARGE: Final = "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('60Gi')) >= 0"
-CLASS: Final = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
-
-
-def claimed(index: int, node: str) -> Device:
-    """A GPU as the agent publishes it where claims can be booked."""
-    changes = {"model": BY_CLAIM, "resource": names.CLAIM_RESOURCE, "claimed_as": f"gpu-{index}"}
-    return msgspec.structs.replace(a100(index, node), **changes)
 
 
 def world_of_claims(folder: Path, nodes: tuple[str, ...] = ("n0",), gpus: int = 2, **settings: Any) -> World:
     """A world whose nodes give their GPUs by claims, which can be booked."""
-    devices = {node: tuple(claimed(index, node) for index in range(gpus)) for node in nodes}
+    devices = {node: tuple(claimed(a100(index, node)) for index in range(gpus)) for node in nodes}
     world = World(folder, devices, book_claims=True, **settings)
-    world.kube.put(
-        DEVICE_CLASSES, {"metadata": {"name": names.DRA_DRIVER}, "spec": {"selectors": [_cel(CLASS)]}}
-    )
+    claim_devices.add_class(world.kube)
     for node, found in devices.items():
-        publish(world, node, found)
+        claim_devices.publish(world.kube, node, found)
     template(world, "one-gpu")
     template(world, "large-gpu", LARGE)
     return world
 
 
-def publish(world: World, node: str, devices: tuple[Device, ...]) -> None:
-    """The ResourceSlice of a node."""
-    entries = [
-        {
-            "name": device.claimed_as,
-            "attributes": {"type": {"string": "gpu"}, "uuid": {"string": device.uuid}},
-            "capacity": {"memory": {"value": str(device.memory * 2**20)}},
-        }
-        for device in devices
-    ]
-    spec = {"driver": names.DRA_DRIVER, "nodeName": node, "pool": {"name": node}, "devices": entries}
-    world.kube.put(RESOURCE_SLICES, {"metadata": {"name": f"slice-{node}"}, "spec": spec})
-
-
 def template(world: World, name: str, *expressions: str, count: int = 1) -> None:
     """A template of a claim."""
-    meta = {"name": name, "namespace": NAMESPACE}
-    world.kube.put(CLAIM_TEMPLATES, {"metadata": meta, "spec": {"spec": _spec(*expressions, count=count)}})
+    claim_devices.template(world.kube, name, NAMESPACE, *expressions, count=count)
 
 
 def template_of(world: World, name: str, **request: Any) -> None:
@@ -75,12 +44,14 @@ def template_of(world: World, name: str, **request: Any) -> None:
 
 def exactly(*expressions: str, **more: Any) -> Json:
     """A way to ask for GPUs: those that satisfy these expressions."""
-    return {"deviceClassName": names.DRA_DRIVER, "selectors": [_cel(one) for one in expressions], **more}
+    return {"deviceClassName": names.DRA_DRIVER, "selectors": [cel(one) for one in expressions], **more}
 
 
 def claim(world: World, name: str) -> None:
     """A claim that several pods may name, made by bob."""
-    world.bob.kube.create(RESOURCE_CLAIMS, {"metadata": {"name": name}, "spec": _spec()}, namespace=NAMESPACE)
+    world.bob.kube.create(
+        RESOURCE_CLAIMS, {"metadata": {"name": name}, "spec": claim_spec()}, namespace=NAMESPACE
+    )
 
 
 def claiming(name: str, of: str = "one-gpu", *, named: bool = False) -> Json:
@@ -109,16 +80,3 @@ def stored(world: World, name: str) -> ResourceClaim:
 def rules(world: World) -> list[str]:
     """The DeviceTaintRules that exist."""
     return [one.metadata.name for one in world.kube.list(TAINT_RULES).items]
-
-
-def _spec(*expressions: str, count: int = 1) -> Json:
-    exactly = {
-        "deviceClassName": names.DRA_DRIVER,
-        "count": count,
-        "selectors": [_cel(one) for one in expressions],
-    }
-    return {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
-
-
-def _cel(expression: str) -> Json:
-    return {"cel": {"expression": expression}}

@@ -160,6 +160,8 @@ class FakeMirror:
 class Served:
     """A booking server without its threads."""
 
+    fair_shares = FairShares()
+
     def __init__(
         self, folder: Path, *, url: str | None = None, terms: EvictionSettings | None = None
     ) -> None:
@@ -176,7 +178,6 @@ class Served:
         self.evictions = FakeEvictions()
         self.gpus = FakeGpus()
         self.visibility: Visibility = "load"
-        self.fair_shares = FairShares()
         service = BookingService(
             self.store,
             self.clock,
