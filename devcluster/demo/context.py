@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from cluster import names
 from cluster.kube.interface import Kube
 from cluster.objects.inventory import Device
 from cluster.objects.nodes import Node
@@ -81,9 +82,10 @@ class Narrator:
             self._since[name] = now
         self.moments[name, transition] = now
         took = f"after {now - self._since.get(name, now):.2f} s"
+        next_because = "booked" if pod.metadata.annotation(names.BOOKING) else "the next in line"
         lines = {
             "returned": "comes back without a GPU",
-            "held": f"is booked: {self.devices(pod_status.held(pod))} is kept for it",
+            "held": f"is {next_because}: {self.devices(pod_status.held(pod))} is kept for it",
             "scheduled": f"is scheduled to {pod.spec.node_name} {took}",
             "bound": f"is bound with {self.devices(pod_status.devices(pod))}",
             "running": f"runs {took}",

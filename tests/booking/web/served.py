@@ -162,6 +162,11 @@ class Served:
 
     fair_shares = FairShares()
 
+    @cached_property
+    def access(self) -> FakeAccess:
+        """Who may do what."""
+        return FakeAccess()
+
     def __init__(
         self, folder: Path, *, url: str | None = None, terms: EvictionSettings | None = None
     ) -> None:
@@ -214,7 +219,6 @@ class Served:
             clock=self.clock,
             metrics=ServerMetrics(self.registry),
         )
-        self.access = FakeAccess()
         self.roles = Roles(self.access, self.clock)
         self.authenticator = Authenticator(
             self.tokens, DEFAULT_RULES, self.clock, self.roles, audience="gpu-booking"
