@@ -13,6 +13,10 @@ REFUSED_WITHIN: Final = timedelta(seconds=15)
 seconds if the kubelet itself has just started (measured with kubelet 1.37)."""
 
 
+UNKNOWN: Final = "ContainerStatusUnknown"
+"""``reason`` of a container of which the kubelet found nothing when it gave the pod up."""
+
+
 class Writer(Partial, frozen=True):
     """One entry of ``metadata.managedFields``: the last writer, and when."""
 
@@ -34,11 +38,21 @@ class FailedContainer(ContainerStatus, frozen=True):
 
     @property
     def has_begun(self) -> bool:
-        """Whether the container has run, however briefly."""
-        states = (self.state, self.last_state)
-        return any(
-            state and (state.running or (state.terminated and state.terminated.has_begun)) for state in states
-        )
+        """Whether the container has run, however briefly: one of which nothing was found is not reported.
+
+        The runtime knows of what ran before the kubelet itself was killed; after a power cut nobody does, and
+        ``FailedPod.has_begun`` goes by the time at which the pod was accepted.
+        """
+        return _ran(self.last_state) or (_ran(self.state) and not _is_unknown(self.state))
+
+
+def _ran(state: ContainerState | None) -> bool:
+    return bool(state and (state.running or (state.terminated and state.terminated.has_begun)))
+
+
+def _is_unknown(state: ContainerState | None) -> bool:
+    ended = state.terminated if state else None
+    return ended is not None and ended.reason == UNKNOWN and ended.started_at is None
 
 
 class FailedSpec(PodSpec, frozen=True):

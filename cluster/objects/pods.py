@@ -103,6 +103,7 @@ class Terminated(Partial, frozen=True):
     """``state.terminated`` of a container, which exists if it has ended."""
 
     started_at: datetime | None = None
+    reason: str | None = None
     message: str | None = None
 
     @property

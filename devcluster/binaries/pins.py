@@ -106,7 +106,7 @@ TOOLS = (
 
 OLDER = {
     minor: replace(NEWEST, name=f"kubernetes-{minor}")
-    for minor in ("1.30", "1.31", "1.32", "1.33", "1.34", "1.36")
+    for minor in ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
 }
 """Older Kubernetes, by minor version: a cluster that asks for one builds it, once. Each is a release all of
 whose staging modules can be fetched, or its go.mod names the few that are an earlier patch's."""

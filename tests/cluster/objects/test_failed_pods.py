@@ -9,6 +9,8 @@ from cluster.objects.pods import Pod, PodStatus
 
 RAN = {"state": {"terminated": {}}}
 WAITED = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+LOST = {"state": {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}}, "lastState": {}}
+"""A kubelet that was killed between admission and the sandbox rejects the pod, and knows of no container."""
 AGAIN = {**WAITED, "lastState": {"terminated": {}}}
 
 
@@ -26,6 +28,9 @@ def failed(status: dict[str, object], *writers: dict[str, str]) -> FailedPod:
         ({"containerStatuses": [WAITED, RAN]}, True),
         ({"containerStatuses": [{"state": {"running": {}}}]}, True),
         ({"containerStatuses": [AGAIN]}, True),
+        ({"containerStatuses": [LOST]}, False),
+        ({"containerStatuses": [LOST], "initContainerStatuses": [RAN]}, True),
+        ({"containerStatuses": [{**LOST, "lastState": LOST["state"]}]}, True),
         ({"initContainerStatuses": [RAN], "containerStatuses": [WAITED]}, True),
     ],
 )
