@@ -83,18 +83,24 @@ class Ground:
 
     def bear(self, *bodies: dict[str, Any], by: Kube | None = None) -> list[Birth]:
         """Create pods at once, as somebody or as the administrator, and wait until all of them run."""
+        return [self.birth(name) for name in self.create(*bodies, by=by)]
+
+    def create(self, *bodies: dict[str, Any], by: Kube | None = None) -> list[str]:
+        """The same without waiting; returns their names."""
         kube, created = by or self._kube, self._clock.monotonic()
         with ThreadPoolExecutor(len(bodies)) as pool:
             list(pool.map(lambda body: kube.create(PODS, body, namespace=NAMESPACE), bodies))
         pods = [body["metadata"]["name"] for body in bodies]
         self._born.update(dict.fromkeys(pods, created))
-        return [
-            Birth(
-                bound=self._sightings.at(name, "bound") - created,
-                running=self._sightings.at(name, "Running") - created,
-            )
-            for name in pods
-        ]
+        return pods
+
+    def birth(self, name: str) -> Birth:
+        """Wait until a pod runs."""
+        created = self._born[name]
+        return Birth(
+            bound=self._sightings.at(name, "bound") - created,
+            running=self._sightings.at(name, "Running") - created,
+        )
 
     def remove(self, name: str) -> float:
         """Delete a pod and wait until it is gone; the seconds that this took."""
