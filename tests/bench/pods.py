@@ -18,6 +18,8 @@ from devcluster.demo.access import administrator
 
 NAMESPACE = "bench"
 PATIENCE = 180.0
+MOST = 16
+"""Requests at once: so many connections does the client keep."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Ground:
     def create(self, *bodies: dict[str, Any], by: Kube | None = None) -> list[str]:
         """The same without waiting; returns their names."""
         kube, created = by or self._kube, self._clock.monotonic()
-        with ThreadPoolExecutor(len(bodies)) as pool:
+        with ThreadPoolExecutor(min(MOST, len(bodies))) as pool:
             list(pool.map(lambda body: kube.create(PODS, body, namespace=NAMESPACE), bodies))
         pods = [body["metadata"]["name"] for body in bodies]
         self._born.update(dict.fromkeys(pods, created))
@@ -110,7 +112,7 @@ class Ground:
 
     def remove_all(self, names: Iterable[str]) -> None:
         """Delete pods at once and wait until all are gone."""
-        with ThreadPoolExecutor() as pool:
+        with ThreadPoolExecutor(MOST) as pool:
             list(pool.map(self.remove, names))
 
     def born(self, name: str) -> float:

@@ -64,6 +64,13 @@ def test_a_booking_with_shares_in_two_lanes_puts_no_more_in_one_of_them_than_it_
     assert cluster.where(share("new"), mine, a=mine, c=carols) == ([G1], [])
 
 
+def test_a_pod_with_two_shares_of_one_gpu_uses_two_of_its_lane() -> None:
+    pair = a_pod("a").of("alice").shares(container="x", memory=5_000).shares(container="y", memory=5_000)
+    cluster = Cluster(pair.on("n0", {"x": (G0,), "y": (G0,)}), share("c", 1))
+    for mine in (in_lane("b-1", 1, 1, 2), in_lane("b-1", 2, 1, 1)):
+        assert cluster.where(share("new"), mine, a=mine, c=in_lane("b-2", 2)) == ([G1], [])
+
+
 def test_two_bookings_do_not_come_to_cover_running_shares_of_one_gpu() -> None:
     cluster = Cluster(share("a", 0), share("b", 0), share("c", 1))
     first, second = a_booking("b-1"), a_booking("b-2")
