@@ -143,7 +143,7 @@ class _Kind:
 
 
 class _Places:
-    """Places for waiting pods. A node is looked at once for each kind of request, and after each placement."""
+    """Places for waiting pods. A node is looked at once for a kind of request, and after each pod there."""
 
     def __init__(self, nodes: Mapping[str, _Node], others: Views, unplaced: Collection[str]) -> None:
         self._nodes = nodes
