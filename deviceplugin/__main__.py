@@ -150,8 +150,7 @@ def build(
     seen_by = (role.see, ending_at_a_change(role.whose, settings.device_plugin, process.end))
     orders, following = _orders(settings, role.devices, watch, seen_by, kube=kube, clock=clock)
     observe = _until_followed(orders, following, measurer)
-    labels = LabelWriter(kube, lambda: labelling.wanted, clock)
-    label = _labelling(settings, kube, role, labels, clock=clock)
+    label = _labels(settings, kube, role, LabelWriter(kube, lambda: labelling.wanted, clock), clock=clock)
     facts = _facts(sources, role, recorder, observe=observe, label=label)
     publisher = Publisher(kube, settings.node_name, facts, metrics=metrics, clock=rounds["publisher"])
     lease = _lease(settings, kube, clock, role=role, monitor=measurer, holder=f"{instance}-{started}")
@@ -281,13 +280,13 @@ def _facts(
     )
 
 
-def _labelling(
-    settings: Settings, kube: Kube, role: Role, labels: LabelWriter, *, clock: Clock
+def _labels(
+    settings: Settings, kube: Kube, role: Role, writer: LabelWriter, *, clock: Clock
 ) -> Callable[[Node], Node]:
     if settings.sharing_gpushare_status == "none":
-        return labels.write
+        return writer.write
     status = GpushareStatus(kube, lambda: role.shown.now.devices, settings.sharing_gpushare_status, clock)
-    return lambda node: status.write(labels.write(node))
+    return lambda node: status.write(writer.write(node))
 
 
 def _events(recorder: EventRecorder, role: Role) -> Callable[[Node, tuple[Device, ...]], None]:
