@@ -80,8 +80,8 @@ def _not_shared(model: str, capacity: Capacity) -> str:
     if model in capacity.unmeasured:
         return f"GPUs of model {model} are not shared, because their memory is not known: book whole ones."
     return (
-        f"Not all GPUs of model {model} can be booked in shares here, for example because another device plugin"
-        " gives them out: book whole ones."
+        f"Not all GPUs of model {model} can be booked in shares here, for example because another device"
+        " plugin gives them out: book whole ones."
     )
 
 
