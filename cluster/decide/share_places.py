@@ -28,7 +28,7 @@ from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_terminating
-from cluster.objects.share_request import DEFAULT_MODE
+from cluster.objects.share_request import DEFAULT_MODE, requested_mode
 
 Lane = tuple[str, str, int]
 """Model, booking, number: the booking is empty for a lane that several may have, the number is ``WHOLE`` for
@@ -131,7 +131,10 @@ class SharePlaces:
                 use = use.plus(part)
         for uid, hold in self.holds.items():
             if hold.memory is not None and uid in self.cover and device.uuid in hold.devices:
-                use = use.plus(Holding(device.uuid, hold.memory, mode=DEFAULT_MODE))
+                pod = self.pods.get(uid)
+                wanted = requested_mode(pod) if pod else None
+                mode = wanted or next(iter(use.modes), DEFAULT_MODE)
+                use = use.plus(Holding(device.uuid, hold.memory, mode=mode))
         return use.room_on(device)
 
     def _stays(self, holding: PodHoldings) -> bool:
