@@ -97,15 +97,15 @@ def test_two_bookings_do_not_come_to_cover_running_shares_of_one_gpu() -> None:
     assert misplaced_shares(cluster.places(), apart) == {("uid-c", "b-2")}
 
 
-@pytest.mark.parametrize("mode", ["mps", "any"])
+@pytest.mark.parametrize("mode", ["mps", "any", "time-slice"])
 def test_a_gpu_that_is_kept_for_a_share_under_mps_has_room_for_another_one(mode: str) -> None:
     def under(name: str) -> PodBuilder:
         return share(name).with_annotation(names.SHARING_MODE, mode)
 
     first, mine = under("a"), a_booking("b-1", count=2)
-    cluster = Cluster(share("b", 0).with_annotation(names.SHARING_MODE, "mps"), first)
+    cluster = Cluster(first)
     hold = Hold(node="n0", devices=(G0,), memory=10_000)
-    places = replace(cluster.places(b=mine, a=mine, new=mine), holds={first.obj.metadata.uid: hold})
+    places = replace(cluster.places(a=mine, new=mine), holds={first.obj.metadata.uid: hold})
     found = places.confined(gpu_request_of(under("new").obj), mine)
     assert found.only == {G0}
 
