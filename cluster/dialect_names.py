@@ -19,6 +19,8 @@ GPUSHARE_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
 """When that was decided, in nanoseconds since 1970."""
 GPUSHARE_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 """``true`` at once: the choice is final, and no node agent has to confirm it."""
+GPUSHARE_COUNT: Final = "aliyun.com/gpu-count"
+"""In the status of a Node, by a setting: how many of its GPUs can be shared, beside their memory."""
 GPUSHARE_STATE: Final = (
     GPUSHARE_INDEX,
     GPUSHARE_ID,

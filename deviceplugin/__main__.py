@@ -54,6 +54,7 @@ from deviceplugin.kubelet.registration import SocketNames
 from deviceplugin.linked_gpus import Linked
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.node.device_orders import DeviceOrdersHandler
+from deviceplugin.node.gpushare_status import GpushareStatus
 from deviceplugin.node.label_source import Labelling
 from deviceplugin.node.label_writer import LabelWriter
 from deviceplugin.nvml.call_deadline import DeadlineNvml
@@ -149,8 +150,8 @@ def build(
     seen_by = (role.see, ending_at_a_change(role.whose, settings.device_plugin, process.end))
     orders, following = _orders(settings, role.devices, watch, seen_by, kube=kube, clock=clock)
     observe = _until_followed(orders, following, measurer)
-    labels = LabelWriter(kube, lambda: labelling.wanted, clock)
-    facts = _facts(sources, role, recorder, observe=observe, labels=labels)
+    label = _labels(settings, kube, role, LabelWriter(kube, lambda: labelling.wanted, clock), clock=clock)
+    facts = _facts(sources, role, recorder, observe=observe, label=label)
     publisher = Publisher(kube, settings.node_name, facts, metrics=metrics, clock=rounds["publisher"])
     lease = _lease(settings, kube, clock, role=role, monitor=measurer, holder=f"{instance}-{started}")
     ready = {**_readiness(device_cache, watch, role, publisher), "pods": role.pods_problem}
@@ -267,16 +268,25 @@ def _facts(
     recorder: EventRecorder,
     *,
     observe: Callable[[Node], None],
-    labels: LabelWriter,
+    label: Callable[[Node], Node],
 ) -> PublisherSources:
     return PublisherSources(
         device_cache=role.shown,
         checkpoint=sources.checkpoint,
         pods=role.compared_pods,
         observe=observe,
-        label=labels.write,
+        label=label,
         report=_events(recorder, role),
     )
+
+
+def _labels(
+    settings: Settings, kube: Kube, role: Role, writer: LabelWriter, *, clock: Clock
+) -> Callable[[Node], Node]:
+    if settings.sharing_gpushare_status == "none":
+        return writer.write
+    status = GpushareStatus(kube, lambda: role.shown.now.devices, settings.sharing_gpushare_status, clock)
+    return lambda node: status.write(writer.write(node))
 
 
 def _events(recorder: EventRecorder, role: Role) -> Callable[[Node, tuple[Device, ...]], None]:

@@ -30,7 +30,7 @@ from deviceplugin.allocation.preferred import (
     in_order,
 )
 from deviceplugin.allocation.prestart import StartDecision, StartVerdict
-from deviceplugin.allocation.share_limits import overfull, share_limits
+from deviceplugin.allocation.share_limits import overfull
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointReader
 from deviceplugin.kubelet.pod_source import PodSource, PodsSnapshot
@@ -43,6 +43,8 @@ T = TypeVar("T")
 REJECTED_SECONDS: Final = (0.02, 0.05, 0.1, 0.2)
 """Pauses after which the API server is asked again, if several pods may be meant. Kubelets before 1.34 list
 those that they have rejected, too, and write that into their status at once."""
+_UNCOUNTED: Final = frozenset({StartVerdict.OTHER_DEVICES, StartVerdict.UNASSIGNED})
+"""Of such shares nobody has made sure that there is room for them."""
 MOST_SERVED: Final = 1000
 """Number of pods with devices to remember: many times the number that a node gets in two minutes."""
 
@@ -115,7 +117,7 @@ class Allocator:
             now.startable,
             other_resources=now.other_resources(self._sources.resource),
         )
-        if decision.gate is StartVerdict.OTHER_DEVICES and holdings is not None:
+        if decision.gate in _UNCOUNTED and holdings is not None:
             decision = self._with_room(decision, devices, holdings)
         self._metrics.starts.labels(decision.gate).inc()
         if not decision.is_open:
@@ -131,14 +133,14 @@ class Allocator:
     def _with_room(
         self, decision: StartDecision, devices: frozenset[str], holdings: PodDevices
     ) -> StartDecision:
-        """The decision for other devices than assigned; no GPU may be shared beyond what it offers."""
+        """The decision for devices that nobody has assigned; no GPU may be shared beyond what it offers."""
         shared = {physical(device) for device in devices if is_slot(device)}
         pods = self._sources.pods.at_once() if shared else None
         if pods is None:
             return decision
         known = self._sources.device_cache.now.by_uuid
         living = [pod for pod in pods if not is_terminal(pod)]
-        full = overfull(shared, known, share_limits(known.values(), holdings, living))
+        full = overfull(shared, known, holdings, living)
         return decision if full is None else prestart.too_full(decision, full)
 
     def _without_knowledge(self, request: AllocationRequest) -> Decision:

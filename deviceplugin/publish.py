@@ -92,7 +92,7 @@ class PublisherSources:
     observe: Callable[[Node], None] = lambda _: None
     """Gets the Node whenever it was read, before anything is written."""
     label: Callable[[Node], Node] = lambda node: node
-    """Writes the labels of the Node; returns the Node after the change."""
+    """Writes what else is wanted of the Node, its labels for example; returns the Node after the change."""
     report: Callable[[Node, tuple[Device, ...]], None] = lambda _node, _devices: None
     """Gets the Node and the devices once the annotations are current."""
 

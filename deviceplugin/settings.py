@@ -85,6 +85,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sharing_reservation_pods: bool = False
     """Whether GPUs that another device plugin gives out can be shared, each opened by a reservation pod, if
     ``NVIDIA_VISIBLE_DEVICES`` has an effect on this node."""
+    sharing_gpushare_status: Literal["none", "GiB", "MiB"] = "none"
+    """The unit in which the Node's status has `aliyun.com/gpu-mem` (and `aliyun.com/gpu-count`), which
+    `kubectl inspect gpushare` reads. Not where gpushare's own plugin runs."""
     own_dev_root: Path = Path("/dev")
     """The folder of the device nodes of the agent's own container, which show whether it has."""
     kubelet_root: Path = Path("/var/lib/kubelet")

@@ -53,12 +53,13 @@ def supply(instant: SupplySnapshot, terms: EvictionSettings) -> Capacity:
 def _offered(views: Iterable[NodeView], amount: Callable[[Sharing], int]) -> dict[str, int]:
     """Model -> what each device offers to shares; a model with a device that offers none is left out.
 
-    A lane may get any device of its model.
+    A lane may get any device of its model. One that another plugin gives out is shared while a reservation
+    pod has it, and cannot be promised.
     """
     offered: dict[str, set[int]] = {}
     for view in views:
         for model, device in _whole(view):
-            share = device.share if device.memory else None
+            share = device.share if device.memory and not device.numbered else None
             offered.setdefault(model, set()).add(amount(share) if share and share.slots else 0)
     return {model: least for model, some in offered.items() if (least := min(some))}
 

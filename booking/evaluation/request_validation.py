@@ -79,7 +79,10 @@ def _not_shared(model: str, capacity: Capacity) -> str:
         return f"A MIG device is not shared: book {model} without a memory."
     if model in capacity.unmeasured:
         return f"GPUs of model {model} are not shared, because their memory is not known: book whole ones."
-    return f"Not all GPUs of model {model} are shared here: book whole ones."
+    return (
+        f"Not all GPUs of model {model} can be booked in shares here, for example because another device"
+        " plugin gives them out: book whole ones."
+    )
 
 
 def of_namespace(namespace: str | None) -> Iterator[Violation]:

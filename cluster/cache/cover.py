@@ -11,7 +11,7 @@ from datetime import datetime
 from cluster import names
 from cluster.cache.store import Store
 from cluster.decide.adoption import Pair
-from cluster.decide.booking_use import example_of
+from cluster.decide.booking_use import smallest
 from cluster.decide.entitlement import Candidate, UserCoverage, candidate_on, entitlement
 from cluster.decide.ledger import Ledger, NodeView
 from cluster.objects.bookings import Booking
@@ -20,20 +20,36 @@ from cluster.objects.pods import Pod
 
 
 class Examples:
-    """Of each model the device with the least memory for shares."""
+    """Of each model the device with the least memory for shares. Only nodes that have changed are read."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._generation = -1
+        self._on: dict[str, dict[str, Device]] = {}
+        """Node -> model -> its device with the least."""
         self._known: dict[str, Device | None] = {}
 
     def of(self, model: str) -> Device | None:
         """The device; None if no node offers shares of the model."""
         if self._ledger.generation != self._generation:
-            self._generation, self._known = self._ledger.generation, {}
+            self._follow()
         if model not in self._known:
-            self._known[model] = example_of(self._ledger.all_views().values())(model)
+            self._known[model] = smallest(on[model] for on in self._on.values() if model in on)
         return self._known[model]
+
+    def _follow(self) -> None:
+        changed = self._ledger.changed_since(self._generation)
+        if changed is None:
+            self._on, self._known = {}, {}
+            changed = list(self._ledger.all_views())
+        self._generation = self._ledger.generation
+        for node in changed:
+            groups = self._ledger.view(node).shareable_by_model if self._ledger.exists(node) else {}
+            found = {model: one for model, devices in groups.items() if (one := smallest(devices))}
+            if found != self._on.pop(node, {}):
+                self._known = {}
+            if found:
+                self._on[node] = found
 
 
 @dataclass(frozen=True, slots=True)

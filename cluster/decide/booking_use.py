@@ -25,12 +25,16 @@ Parts = tuple[tuple[Device, Holding], ...]
 def example_of(views: Iterable[NodeView]) -> Example:
     """Looks for examples on these nodes."""
     known = tuple(views)
+    return lambda model: smallest(one for view in known for one in view.shareable_by_model.get(model, ()))
 
-    def smallest(model: str) -> Device | None:
-        found = [one for view in known for one in view.shareable_by_model.get(model, ()) if one.share]
-        return min(found, key=lambda one: (one.share.memory if one.share else 0, one.uuid), default=None)
 
-    return smallest
+def smallest(devices: Iterable[Device]) -> Device | None:
+    """The device that offers the least memory to shares; None if none offers any."""
+    return min((one for one in devices if one.share), key=_offered, default=None)
+
+
+def _offered(device: Device) -> tuple[int, str]:
+    return device.share.memory if device.share else 0, device.uuid
 
 
 def no_example(_model: str) -> Device | None:

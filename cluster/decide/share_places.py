@@ -21,14 +21,14 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.amounts import NO_USE, Holding, Room
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import lasting_protection
-from cluster.decide.request import GpuRequest
+from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.decide.shares import place
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_terminating
-from cluster.objects.share_request import DEFAULT_MODE
+from cluster.objects.share_request import DEFAULT_MODE, requested_mode
 
 Lane = tuple[str, str, int]
 """Model, booking, number: the booking is empty for a lane that several may have, the number is ``WHOLE`` for
@@ -42,7 +42,8 @@ class _Seat:
 
     uid: str
     booking: Booking
-    devices: frozenset[str]
+    devices: Mapping[str, int]
+    """UUID -> how many shares it has of that device."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ class SharePlaces:
         left = Counter(_lanes(booking))
         for seat in self._seats:
             if seat.booking.name == booking.name and seat.uid != uid:
-                left.subtract(self._lane_of[uuid] for uuid in seat.devices)
+                for uuid, count in seat.devices.items():
+                    left[self._lane_of[uuid]] -= count
         return {lane: count for lane, count in left.items() if count > 0}
 
     def _fits(self, request: GpuRequest, view: NodeView, ours: frozenset[str]) -> bool:
@@ -129,7 +131,10 @@ class SharePlaces:
                 use = use.plus(part)
         for uid, hold in self.holds.items():
             if hold.memory is not None and uid in self.cover and device.uuid in hold.devices:
-                use = use.plus(Holding(device.uuid, hold.memory, mode=DEFAULT_MODE))
+                pod = self.pods.get(uid)
+                wanted = requested_mode(pod) if pod else None
+                mode = wanted or next(iter(use.modes), DEFAULT_MODE)
+                use = use.plus(Holding(device.uuid, hold.memory, mode=mode))
         return use.room_on(device)
 
     def _stays(self, holding: PodHoldings) -> bool:
@@ -141,7 +146,9 @@ class SharePlaces:
         return not is_terminating(pod) and protection is not None
 
     def _views_with(self, uuids: frozenset[str]) -> Iterator[NodeView]:
-        nodes = {node for node, seats in self._by_node.items() for seat in seats if seat.devices & uuids}
+        nodes = {
+            node for node, seats in self._by_node.items() for seat in seats if seat.devices.keys() & uuids
+        }
         return (self.views[node] for node in sorted(nodes) if node in self.views)
 
     @cached_property
@@ -156,8 +163,15 @@ class SharePlaces:
         for uid, hold in self.holds.items():
             booking = self.cover.get(uid)
             if booking and hold.memory is not None:
-                found.setdefault(hold.node, []).append(_Seat(uid, booking, frozenset(hold.devices)))
+                found.setdefault(hold.node, []).append(_Seat(uid, booking, self._expected(uid, hold)))
         return found
+
+    def _expected(self, uid: str, hold: Hold) -> Mapping[str, int]:
+        """How many shares a waiting pod will have of each device that is kept for it."""
+        pod, each = self.pods.get(uid), 1
+        if pod and len(hold.devices) == 1:
+            each = max(1, gpu_request_of(pod).devices)
+        return dict.fromkeys(hold.devices, each)
 
     @cached_property
     def _seats(self) -> list[_Seat]:
@@ -166,10 +180,10 @@ class SharePlaces:
     @cached_property
     def _lane_of(self) -> Mapping[str, Lane]:
         """Device of which a booking has a share -> its lane."""
-        users: dict[str, list[Booking]] = {}
+        users: dict[str, list[tuple[Booking, int]]] = {}
         for seat in self._seats:
-            for uuid in seat.devices:
-                users.setdefault(uuid, []).append(seat.booking)
+            for uuid, count in seat.devices.items():
+                users.setdefault(uuid, []).append((seat.booking, count))
         possible = {uuid: _common(theirs) for uuid, theirs in users.items()}
         found: dict[str, Lane] = {}
         for uuid in sorted(possible, key=lambda one: (len(possible[one]), one)):
@@ -212,14 +226,22 @@ def _lanes(booking: Booking) -> list[Lane]:
     ]
 
 
-def _common(bookings: list[Booking]) -> list[Lane]:
-    """The lanes that all of these bookings have, one of which a device is; sorted."""
-    lanes: set[Lane] | None = None
-    for booking in bookings:
-        theirs = {_whole(booking)} if booking.spec.memory is None else set(_lanes(booking))
-        lanes = theirs if lanes is None else lanes & theirs
-    return sorted(lanes or ())
+def _common(users: list[tuple[Booking, int]]) -> list[Lane]:
+    """The lanes that all of these bookings have, one of which a device is.
+
+    Those with as many shares of a booking as one of its pods has of the device come first.
+    """
+    theirs = [
+        Counter({_whole(booking): count} if booking.spec.memory is None else _lanes(booking))
+        for booking, count in users
+    ]
+    lanes = set(theirs[0]).intersection(*theirs[1:])
+
+    def is_narrow(lane: Lane) -> bool:
+        return any(its[lane] < count for its, (_, count) in zip(theirs, users, strict=True))
+
+    return sorted(lanes, key=lambda lane: (is_narrow(lane), lane))
 
 
-def _shared(parts: Iterable[Holding]) -> frozenset[str]:
-    return frozenset(part.device for part in parts if part.mode is not None)
+def _shared(parts: Iterable[Holding]) -> dict[str, int]:
+    return {part.device: part.slots for part in parts if part.mode is not None}

@@ -32,8 +32,8 @@ class StartVerdict(StrEnum):
     UNHEALTHY = "unhealthy"
     TWO_PODS = "two-pods"
     SHARE_CONFLICT = "share-conflict"
-    """One pod has a GPU whole, and another one a share of it; or a pod has a share of another GPU than
-    assigned, and there is not enough of that."""
+    """One pod has a GPU whole, and another one a share of it; or a pod has a share that was not assigned to
+    it, and there is not enough of that GPU."""
     UNKNOWN_POD = "unknown-pod"
     WRONG_MODEL = "wrong-model"
 
@@ -102,11 +102,11 @@ def decide(
 
 
 def too_full(decision: StartDecision, uuid: str) -> StartDecision:
-    """The decision for a pod with a share of another GPU than assigned, of which too much would be given."""
+    """The decision for a pod with a share that was not assigned to it, of a GPU without room for that."""
     message = (
-        f"{decision.message} GPU {uuid} has not so much memory left for shares. Delete the pod, so that it"
-        " gets another GPU."
-    )
+        f"{decision.message} GPU {uuid} has not so much memory or compute left for shares. Delete the pod, so"
+        " that it gets another GPU."
+    ).lstrip()
     return replace(decision, gate=StartVerdict.SHARE_CONFLICT, message=message)
 
 

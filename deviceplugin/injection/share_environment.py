@@ -5,12 +5,12 @@ container and the container that takes over its slots cannot be told apart befor
 larger amount, which is also what the ledger counts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from cluster import dialect_names, names
+from cluster.objects.gpushare_request import gpushare_request_of
 from cluster.objects.inventory import Device
-from cluster.objects.pods import Container, Pod
-from cluster.objects.quantity import parse_count
+from cluster.objects.pods import Pod
 from cluster.objects.share_request import share_amounts
 
 Environment = dict[str, str]
@@ -46,32 +46,16 @@ def share_environment(pod: Pod, containers: Sequence[str], devices: Iterable[Dev
         found[names.GPU_MEMORY_VARIABLE] = ",".join(map(str, memory))
     if cores:
         found[names.GPU_CORES_VARIABLE] = str(cores)
-    return found | _of_gpushare(pod, containers, shared, memory=memory)
+    return found | _of_gpushare(pod, containers, shared)
 
 
-def _of_gpushare(
-    pod: Pod, containers: Sequence[str], devices: Sequence[Device], *, memory: Sequence[int]
-) -> dict[str, str]:
-    """The variables of gpushare, for a container with its resource; its unit follows from the two amounts."""
-    requested = {one.name: _aliyun(one) for one in _containers(pod)}
-    own = max((requested.get(name, 0) for name in containers), default=0)
-    if not own or not devices or not memory[0]:
+def _of_gpushare(pod: Pod, containers: Sequence[str], devices: Sequence[Device]) -> Environment:
+    """The variables of gpushare, for a container with its resource: as the Binding's annotations say it."""
+    asked = gpushare_request_of(pod)
+    own = max((asked.of_containers.get(name, 0) for name in containers), default=0) if asked else 0
+    if asked is None or not own or not devices:
         return {}
     first = devices[0]
-    unit = max(1, memory[0] // own)
-    values = {
-        "IDX": first.index,
-        "POD": sum(requested.values()),
-        "CONTAINER": own,
-        "DEV": first.memory // unit,
-    }
+    offered = first.share.memory if first.share else first.memory
+    values = {"IDX": first.index, "POD": asked.of_pod, "CONTAINER": own, "DEV": offered // asked.unit}
     return {f"{dialect_names.ALIYUN_VARIABLE}{key}": str(value) for key, value in values.items()}
-
-
-def _containers(pod: Pod) -> tuple[Container, ...]:
-    return (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
-
-
-def _aliyun(container: Container) -> int:
-    limits: Mapping[str, str | int] = (container.resources.limits if container.resources else None) or {}
-    return parse_count(str(limits.get(names.ALIYUN_MEMORY, 0)))

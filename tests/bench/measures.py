@@ -29,6 +29,7 @@ from tests.bench import (
     bench_recovery,
     bench_rejected,
     bench_schedule,
+    bench_share_pods,
     bench_shares,
     bench_takeover,
     bench_turns,
@@ -64,6 +65,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_turns.MEASURE,
     bench_cluster.MEASURE,
     bench_pods.MEASURE,
+    bench_share_pods.MEASURE,
     bench_admission.MEASURE,
     bench_booked.MEASURE,
     bench_evictions.MEASURE,
@@ -75,6 +77,6 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_churn.MEASURE,
     bench_writers_cluster.MEASURE,
 )
-NEWER_THAN_THE_RESULTS: Final = frozenset[str]()
+NEWER_THAN_THE_RESULTS: Final = frozenset({kind.name for kind in bench_share_pods.MEASURE.kinds})
 """Rows that the last whole run (bench/results.json) did not have yet; the next one empties this."""
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for measure in MEASURES for kind in measure.kinds}

@@ -18,6 +18,8 @@ from devcluster.demo.access import administrator
 
 NAMESPACE = "bench"
 PATIENCE = 180.0
+MOST = 16
+"""Requests at once: so many connections does the client keep."""
 
 
 @dataclass(frozen=True)
@@ -83,18 +85,24 @@ class Ground:
 
     def bear(self, *bodies: dict[str, Any], by: Kube | None = None) -> list[Birth]:
         """Create pods at once, as somebody or as the administrator, and wait until all of them run."""
+        return [self.birth(name) for name in self.create(*bodies, by=by)]
+
+    def create(self, *bodies: dict[str, Any], by: Kube | None = None) -> list[str]:
+        """The same without waiting; returns their names."""
         kube, created = by or self._kube, self._clock.monotonic()
-        with ThreadPoolExecutor(len(bodies)) as pool:
+        with ThreadPoolExecutor(min(MOST, len(bodies))) as pool:
             list(pool.map(lambda body: kube.create(PODS, body, namespace=NAMESPACE), bodies))
         pods = [body["metadata"]["name"] for body in bodies]
         self._born.update(dict.fromkeys(pods, created))
-        return [
-            Birth(
-                bound=self._sightings.at(name, "bound") - created,
-                running=self._sightings.at(name, "Running") - created,
-            )
-            for name in pods
-        ]
+        return pods
+
+    def birth(self, name: str) -> Birth:
+        """Wait until a pod runs."""
+        created = self._born[name]
+        return Birth(
+            bound=self._sightings.at(name, "bound") - created,
+            running=self._sightings.at(name, "Running") - created,
+        )
 
     def remove(self, name: str) -> float:
         """Delete a pod and wait until it is gone; the seconds that this took."""
@@ -104,7 +112,7 @@ class Ground:
 
     def remove_all(self, names: Iterable[str]) -> None:
         """Delete pods at once and wait until all are gone."""
-        with ThreadPoolExecutor() as pool:
+        with ThreadPoolExecutor(MOST) as pool:
             list(pool.map(self.remove, names))
 
     def born(self, name: str) -> float:

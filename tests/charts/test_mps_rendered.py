@@ -50,3 +50,13 @@ def test_the_settings_of_shares_reach_those_who_need_them(render: Render) -> Non
     assert json.loads(agent[names.setting("sharing_hook")] or "") == HOOK
     for part in (names.CONTROLLER, names.BOOKING_SERVER):
         assert environment(documents, "Deployment", part)[names.setting("sharing_overuse")] == "evict"
+
+
+def test_agents_may_write_status_only_where_gpushare_s_users_look_at_it(render: Render) -> None:
+    on = {"sharing": {"gpushareNodeStatus": True, "gpushareUnit": "MiB"}}
+    for values, unit in (({}, "none"), (on, "MiB")):
+        documents = render(values)
+        agent = environment(documents, "DaemonSet", names.NODE_AGENT)
+        assert agent.get(names.setting("sharing_gpushare_status")) == unit
+        rules = of_kind(documents, "ClusterRole")[names.NODE_AGENT]["rules"]
+        assert any("nodes/status" in rule["resources"] for rule in rules) is (unit == "MiB")

@@ -22,6 +22,7 @@ HOSTILE = {
     "sharing_slots": ("65", "Allowed: 0 to 64."),
     "sharing_reserve_mib": ("-1", "Allowed: 0 to 999999."),
     "sharing_hook": ('{"library": "/x"}', "unknown field"),
+    "sharing_gpushare_status": ("MB", "Allowed: "),
     "mps_root": ("mps", "an absolute path of 1 to 4095 bytes"),
     "sharing_reservation_pods": ("some", "Allowed: "),
     "own_dev_root": ("dev", "an absolute path of 1 to 4095 bytes"),

@@ -18,8 +18,10 @@ SHARED = names.SHARED_RESOURCE
 _uid = count(1)
 
 
-def sharing(name: str, memory: int = 8192, *, gpus: int = 1, init: bool = False) -> FakeContainer:
-    amounts = {names.GPU_MEMORY: memory}
+def sharing(
+    name: str, memory: int = 8192, *, gpus: int = 1, init: bool = False, cores: int = 0
+) -> FakeContainer:
+    amounts = {names.GPU_MEMORY: memory, names.GPU_CORES: cores} if memory else {}
     return FakeContainer(name, gpus, init=init, resource=SHARED, amounts=amounts)
 
 
@@ -253,11 +255,34 @@ def test_l1_a_share_of_another_gpu_than_assigned_starts_if_there_is_room(
         for pod in (first, second):
             assert kubelet.admit(pod)
         kubelet.prestart(first.uid, "main")
-        with pytest.raises(grpc.RpcError, match="not so much memory left"):
+        with pytest.raises(grpc.RpcError, match="left for shares"):
             kubelet.prestart(second.uid, "main")
         kubelet.end(first.uid)
         kubelet.prestart(second.uid, "main")
         assert agent.counted("container_starts_total", gate="other-devices") == 1
+
+
+@pytest.mark.parametrize(
+    ("assigned", "container"),
+    [
+        ({}, sharing("main", SHARED_MIB - 8191)),
+        ({"main": ["GPU-9"]}, sharing("main", 1, cores=71)),
+        ({}, sharing("main", 0)),
+    ],
+    ids=["memory, nothing assigned", "compute", "all that there is"],
+)
+def test_l1_a_pod_whose_place_nobody_has_counted_waits_until_there_is_room(
+    kubelet: FakeKubelet, assigned: dict[str, list[str]], container: FakeContainer
+) -> None:
+    with RunningAgent(kubelet, advertised=devices(1), slots=16):
+        first, second = a_pod({"main": ["GPU-0"]}, sharing("main", cores=30)), a_pod(assigned, container)
+        for pod in (first, second):
+            assert kubelet.admit(pod)
+        kubelet.prestart(first.uid, "main")
+        with pytest.raises(grpc.RpcError, match="left for shares"):
+            kubelet.prestart(second.uid, "main")
+        kubelet.end(first.uid)
+        kubelet.prestart(second.uid, "main")
 
 
 def test_a_pod_under_mps_starts_when_its_gpu_is_exclusive_with_its_limits_and_the_daemon_s_folder(

@@ -44,7 +44,10 @@ def test_l1_a_burst_of_sixteen_pods_fills_eight_devices_and_no_pod_fails(playgro
 def test_l1_two_pods_share_a_gpu_each_with_its_own_part_and_a_third_waits(playground: Playground) -> None:
     def sharing(name: str, memory: int) -> str:
         limits = {names.GPU_RESOURCE: "1", names.GPU_MEMORY: str(memory)}
-        container = probe.container("main") | {"resources": {"limits": limits}}
+        # What a user writes into the environment does not win over what the slot says.
+        forged = (names.DEVICES_VARIABLE, names.GPU_MEMORY_VARIABLE)
+        env = [{"name": name, "value": "1"} for name in forged]
+        container = probe.container("main") | {"resources": {"limits": limits}, "env": env}
         return playground.create(probe.pod(name, [container], model="NVIDIA-RTX-A6000", extra=ON_NODE))
 
     parts = {"large": 30_000, "small": 10_000}

@@ -207,7 +207,7 @@ def _whole(container: Json) -> Json:
     if not slots or _ALL not in {given.get(name) for name in PERCENTAGES}:
         return container
     whole = slots + count(container, names.GPU_RESOURCE)
-    without = (names.SHARED_RESOURCE, *HAMI_AMOUNTS)
+    without = (names.SHARED_RESOURCE, *names.GPU_AMOUNTS)
     return with_limits(container, {names.GPU_RESOURCE: whole}, without=without)
 
 

@@ -4,6 +4,7 @@ The pods are placed one after the other, as the extender would do it: on a GPU t
 else on a free one, which is then to be opened. What one is given the next one does not get.
 """
 
+from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +14,7 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.amounts import Room
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.predicates import rejection
-from cluster.decide.request import GpuRequest
+from cluster.decide.request import GpuRequest, RequestKey
 from cluster.decide.shares import Shared, place, rooms, with_opened
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
@@ -112,35 +113,75 @@ def needed(
         for name, (view, agent) in sorted(views.items())
         if view.opens and agent == "alive" and name not in barred and not view.fault
     }
-    reserved: set[str] = set()
-    free: dict[str, str] = {}
-    for pod, request in waiting:
-        others = {name: seen for name, seen in views.items() if name not in nodes}
-        if not nodes or _is_placed(pod, request, others, suits):
+    others = {name: seen for name, seen in views.items() if name not in nodes}
+    places = _Places(nodes, others, unplaced)
+    for pod, request in waiting if nodes else ():
+        kind = places.of(request)
+        if any(suits(pod, name) for name in kind.elsewhere):
             continue
-        placed = [
-            (found, name)
-            for name, node in nodes.items()
-            if (found := node.place(request)) and suits(pod, name)
-        ]
-        if not placed:
-            continue
-        known = {*free, *unplaced}
-        best, name = min(placed, key=lambda one: (_to_open(one[0], nodes[one[1]].view, known), one[1]))
-        nodes[name].take(best)
-        view = nodes[name].view
-        reserved |= best.uuids & view.reserved
-        free |= {uuid: name for uuid in best.uuids - view.reserved if view.is_unheld(uuid)}
-    return Needed(frozenset(reserved), free)
+        name = next((name for _, name in kind.order if suits(pod, name)), None)
+        if name is not None:
+            places.take(name, kind.found[name][1])
+    return Needed(frozenset(places.reserved), places.free)
 
 
-def _to_open(found: Shared, view: NodeView, known: Collection[str]) -> int:
-    """The number of GPUs for which a reservation pod would have to be made."""
-    return sum(uuid not in view.reserved and uuid not in known for uuid in found.uuids)
+Ranked = tuple[int, Shared]
+"""For how many of its GPUs a reservation pod would have to be made, and a place."""
 
 
-def _is_placed(pod: Pod, request: GpuRequest, views: Views, suits: Suits) -> bool:
-    """Whether one of these nodes takes the pod as it is."""
-    return any(
-        rejection(request, view, agent) is None and suits(pod, name) for name, (view, agent) in views.items()
-    )
+@dataclass(slots=True)
+class _Kind:
+    """Where pods that ask for the same would be placed."""
+
+    elsewhere: tuple[str, ...]
+    """Other nodes, which take such a pod as it is."""
+    found: dict[str, Ranked] = field(default_factory=dict)
+    order: list[tuple[int, str]] = field(default_factory=list)
+    """The same nodes, the best first."""
+    stale: set[str] = field(default_factory=set)
+    """Nodes where something was placed since they were looked at."""
+
+
+class _Places:
+    """Places for waiting pods. A node is looked at once for a kind of request, and after each pod there."""
+
+    def __init__(self, nodes: Mapping[str, _Node], others: Views, unplaced: Collection[str]) -> None:
+        self._nodes = nodes
+        self._others = others
+        self._unplaced = unplaced
+        views = [*(view for view, _ in others.values()), *(node.view for node in nodes.values())]
+        self._nominated = frozenset(one.uid for view in views for one in view.nominated)
+        self._kinds: dict[RequestKey, _Kind] = {}
+        self.reserved: set[str] = set()
+        self.free: dict[str, str] = {}
+
+    def of(self, request: GpuRequest) -> _Kind:
+        """The places for such a request."""
+        key = (*request.key, request.uid) if request.uid in self._nominated else request.key
+        if key not in self._kinds:
+            takes = (n for n, seen in self._others.items() if rejection(request, *seen) is None)
+            self._kinds[key] = _Kind(tuple(takes), stale=set(self._nodes))
+        kind = self._kinds[key]
+        for name in sorted(kind.stale):
+            if before := kind.found.pop(name, None):
+                kind.order.remove((before[0], name))
+            if place := self._nodes[name].place(request):
+                kind.found[name] = ranked = self._to_open(place, self._nodes[name].view), place
+                insort(kind.order, (ranked[0], name))
+        kind.stale.clear()
+        return kind
+
+    def take(self, name: str, place: Shared) -> None:
+        """A pod is placed on a node."""
+        node = self._nodes[name]
+        node.take(place)
+        self.reserved |= place.uuids & node.view.reserved
+        new = place.uuids - node.view.reserved
+        self.free |= {uuid: name for uuid in new if node.view.is_unheld(uuid)}
+        for kind in self._kinds.values():
+            kind.stale.add(name)
+
+    def _to_open(self, found: Shared, view: NodeView) -> int:
+        """The number of GPUs for which a reservation pod would have to be made."""
+        known = {*self.free, *self._unplaced}
+        return sum(uuid not in view.reserved and uuid not in known for uuid in found.uuids)

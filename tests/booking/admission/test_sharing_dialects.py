@@ -50,6 +50,7 @@ def limits(pod: Json) -> list[Json]:
         ({MIB: "8k", "memory": 5}, {SHARED: 1, MIB: "8k", "memory": 5}),
         ({GPU: 2, PERCENT: 100}, {GPU: 2}),
         ({GPU: 1, MIB: 8192, CORES: 100}, {GPU: 1}),
+        ({ALIYUN: 3, CORES: 100}, {GPU: 1}),
         ({GPU: 1, CORES: 30}, {GPU: 1}),
         ({GPU: 1, MIB: 8192, dialect_names.HAMI_PRIORITY: 0}, {SHARED: 1, MIB: 8192}),
         ({GPU: 0, MIB: 8192}, {GPU: 0, MIB: 8192}),

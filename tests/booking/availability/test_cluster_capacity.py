@@ -15,7 +15,18 @@ from cluster.decide.booking_plan.supply import SupplySnapshot
 from cluster.fake.clock import FakeClock
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.inventory import Device
-from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
+from tests.fakes.objects import (
+    A100,
+    A6000,
+    EPOCH,
+    PodBuilder,
+    a100,
+    a6000,
+    a_booking,
+    a_node,
+    a_pod,
+    shared_gpu,
+)
 
 HOUR: Final = timedelta(hours=1)
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -52,6 +63,16 @@ def test_the_devices_of_every_model_are_counted_node_by_node() -> None:
     assert supply(an_instant(), EvictionSettings()) == Capacity(
         devices, resources=dict.fromkeys(devices, names.GPU_RESOURCE)
     )
+
+
+def test_gpus_of_another_plugin_are_not_booked_in_shares_while_they_are_open_for_some_either() -> None:
+    number = shared_gpu(0, uuid="n0-0", numbered=True)
+    open_now = (
+        a_pod("r").asks(1).with_annotation(names.RESERVES, "n0-0").with_annotation(names.OPENED, "GPU-x")
+    )
+    instant = an_instant(open_now.on("n0", {"main": ("n0-0",)}), n0=(number,), n1=(shared_gpu(0, "n1"),))
+    assert instant.views["n0"].opened
+    assert supply(instant, EvictionSettings()).memories == {}
 
 
 def test_a_model_is_requested_under_the_resource_that_most_nodes_have_for_it() -> None:

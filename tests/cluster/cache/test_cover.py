@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from cluster import names
 from cluster.cache import ClusterCache
-from cluster.cache.cover import Cover
+from cluster.cache.cover import Cover, Examples
 from cluster.cache.store import Guard, Store
+from cluster.decide.booking_use import example_of
 from cluster.decide.entitlement import candidate, entitlement
 from cluster.decide.ledger import Ledger
 from cluster.fake.clock import FakeClock
@@ -21,7 +22,18 @@ from cluster.kube.resources import BOOKINGS
 from cluster.objects.assignment import encode_drift
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
-from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
+from tests.fakes.objects import (
+    A100,
+    A6000,
+    EPOCH,
+    PodBuilder,
+    a100,
+    a6000,
+    a_booking,
+    a_node,
+    a_pod,
+    shared_gpu,
+)
 
 HOUR = timedelta(hours=1)
 NODES, PODS, USERS = ("n0", "n1"), ("p0", "p1", "p2", "p3"), ("alice", "bob")
@@ -278,3 +290,21 @@ class TestBookings:
         bookings.upsert(in_version(a_booking(user="bob"), 2))
         assert [cover.may_cover(pod, EPOCH) for pod in pods] == [False, True]
         assert set(cover.all(EPOCH)) == {"uid-q"}
+
+
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 3), st.sampled_from((0, 40_000, 80_000, None))), max_size=12)
+)
+def test_the_example_of_a_model_is_the_least_of_all_nodes_whichever_have_changed(
+    changes: list[tuple[int, int | None]],
+) -> None:
+    ledger = Ledger()
+    examples = Examples(ledger)
+    for version, (number, memory) in enumerate(changes, 1):
+        node = f"n{number}"
+        if memory is None:
+            ledger.forget_node(node)
+        else:
+            devices = (shared_gpu(0, node, memory=memory),) if memory else (a6000(0, node),)
+            ledger.apply_node(a_node(node, *devices, version=version))
+        assert examples.of(A100) == example_of(ledger.all_views().values())(A100)

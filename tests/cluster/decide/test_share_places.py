@@ -1,9 +1,17 @@
 """Law L5 for shares: bookings have no more GPUs than were planned for them, and each its own."""
 
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from cluster import names
 from cluster.decide.ledger import Ledger
 from cluster.decide.request import gpu_request_of
 from cluster.decide.share_places import SharePlaces, misplaced_shares
 from cluster.objects.bookings import Booking
+from cluster.objects.hold import Hold
+from cluster.objects.inventory import Device, Sharing
 from tests.fakes.objects import PodBuilder, a_booking, a_node, a_pod, shared_gpu
 
 G0, G1, G2 = (f"GPU-n0-{index}" for index in range(3))
@@ -20,12 +28,18 @@ def in_lane(name: str, *lanes: int) -> Booking:
     return a_booking(name, memory=10_000, count=len(lanes), places=places)
 
 
+def gpu(index: int) -> Device:
+    """In either mode."""
+    offer = Sharing(slots=16, memory=80_000, modes=("time-slice", "mps"))
+    return msgspec.structs.replace(shared_gpu(index), share=offer)
+
+
 class Cluster:
     """A node with three GPUs of 80,000 MiB, and pods with shares."""
 
     def __init__(self, *pods: PodBuilder) -> None:
         ledger = Ledger()
-        ledger.apply_node(a_node("n0", *(shared_gpu(index) for index in range(3))))
+        ledger.apply_node(a_node("n0", *map(gpu, range(3))))
         for pod in pods:
             ledger.apply_pod(pod.obj)
         self.view = ledger.view("n0")
@@ -64,6 +78,13 @@ def test_a_booking_with_shares_in_two_lanes_puts_no_more_in_one_of_them_than_it_
     assert cluster.where(share("new"), mine, a=mine, c=carols) == ([G1], [])
 
 
+def test_a_pod_with_two_shares_of_one_gpu_uses_two_of_its_lane() -> None:
+    pair = a_pod("a").of("alice").shares(container="x", memory=5_000).shares(container="y", memory=5_000)
+    cluster = Cluster(pair.on("n0", {"x": (G0,), "y": (G0,)}), share("c", 1))
+    for mine in (in_lane("b-1", 1, 1, 2), in_lane("b-1", 2, 1, 1)):
+        assert cluster.where(share("new"), mine, a=mine, c=in_lane("b-2", 2)) == ([G1], [])
+
+
 def test_two_bookings_do_not_come_to_cover_running_shares_of_one_gpu() -> None:
     cluster = Cluster(share("a", 0), share("b", 0), share("c", 1))
     first, second = a_booking("b-1"), a_booking("b-2")
@@ -74,6 +95,19 @@ def test_two_bookings_do_not_come_to_cover_running_shares_of_one_gpu() -> None:
     assert misplaced_shares(cluster.places(), shared) == frozenset()
     apart = [(held["uid-a"], in_lane("b-1", 1)), (held["uid-c"], in_lane("b-2", 1))]
     assert misplaced_shares(cluster.places(), apart) == {("uid-c", "b-2")}
+
+
+@pytest.mark.parametrize("mode", ["mps", "any", "time-slice"])
+def test_a_gpu_that_is_kept_for_a_share_under_mps_has_room_for_another_one(mode: str) -> None:
+    def under(name: str) -> PodBuilder:
+        return share(name).with_annotation(names.SHARING_MODE, mode)
+
+    first, mine = under("a"), a_booking("b-1", count=2)
+    cluster = Cluster(first)
+    hold = Hold(node="n0", devices=(G0,), memory=10_000)
+    places = replace(cluster.places(a=mine, new=mine), holds={first.obj.metadata.uid: hold})
+    found = places.confined(gpu_request_of(under("new").obj), mine)
+    assert found.only == {G0}
 
 
 def test_a_gpu_whose_room_a_pod_that_is_never_evicted_has_is_no_place_for_more() -> None:

@@ -21,11 +21,12 @@ def test_a_percentage_is_of_what_each_gpu_offers() -> None:
     }
 
 
-def test_containers_of_gpushare_s_users_find_its_variables_in_their_unit() -> None:
+def test_containers_of_gpushare_s_users_find_its_variables_in_their_unit_as_the_annotations_have_it() -> None:
     limits: dict[str, str | int] = {names.ALIYUN_MEMORY: 8, names.GPU_MEMORY: 8192}
     side: dict[str, str | int] = {names.ALIYUN_MEMORY: 2, names.GPU_MEMORY: 2048}
-    shape = pod("a", app=(share("main", **limits), share("side", **side)))
-    found = share_environment(shape, ("main",), (gpu(3, 81920),))
+    large: dict[str, str | int] = {names.GPU_MEMORY: 65536}
+    shape = pod("a", app=(share("main", **limits), share("side", **side)), init=(share("first", **large),))
+    found = share_environment(shape, ("first", "main"), (gpu(3, 82944),))
     assert {
         key: found[f"{dialect_names.ALIYUN_VARIABLE}{key}"] for key in ("IDX", "POD", "CONTAINER", "DEV")
     } == {

@@ -28,6 +28,15 @@ def test_room_on_gpus_that_are_open_or_about_to_be_is_used_first() -> None:
     assert found([share("a")], unplaced=frozenset({"n0-1"})).free == {"n0-1": "n0"}
 
 
+def test_pods_of_one_kind_are_looked_at_together_and_where_nothing_fits_not_node_by_node() -> None:
+    views = {name: (view(), "alive") for name in ("n0", "n1", "n2")}
+    for memory, most in ((ROOM, 2 * 3), (ROOM + 1, 0)):
+        asked: list[str] = []
+        pods = [(one.obj, gpu_request_of(one.obj)) for one in (share(f"p{n}", memory) for n in range(20))]
+        needed(pods, views, suits=lambda _pod, node, asked=asked: not asked.append(node))
+        assert len(asked) == most
+
+
 def test_nothing_is_opened_where_it_would_be_of_no_use() -> None:
     whole = [a_pod(f"w{n}").asks(1).on("n0", {"main": (f"n0-{n}",)}) for n in range(2)]
     assert found([share("a")], *whole) == Needed()

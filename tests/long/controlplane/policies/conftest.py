@@ -36,7 +36,8 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def values(cluster: Cluster) -> Json:
-    return chart.external_values(cluster.address)
+    values = chart.external_values(cluster.address)
+    return values | {"sharing": {**values.get("sharing", {}), "gpushareNodeStatus": True}}
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from cluster import names
+from cluster import dialect_names, names
 from devcluster.cluster import Cluster
 from tests.long.controlplane.policies.policed import US, Json, People, Somebody, a_pod, is_denied, pods
 
@@ -85,6 +85,27 @@ def test_a_node_agent_writes_nothing_of_another_node(
 )
 def test_a_node_agent_writes_only_its_three_annotations(agent: Somebody, change: Json) -> None:
     assert is_denied(agent.patch(NODE, change), names.INVENTORY, names.DRIFT, names.LABELS)
+
+
+def test_of_its_node_s_status_a_node_agent_writes_only_gpushare_s_amounts(
+    agent: Somebody, other_node: str
+) -> None:
+    ours = {names.ALIYUN_MEMORY: "632", dialect_names.GPUSHARE_COUNT: "8"}
+    written = agent.patch(f"{NODE}/status", {"status": {"capacity": ours, "allocatable": ours}})
+    assert written.status == 200
+    assert written.body["status"]["capacity"].items() >= ours.items()
+    gone = {"status": {"capacity": dict.fromkeys(ours), "allocatable": dict.fromkeys(ours)}}
+    assert agent.patch(f"{NODE}/status", gone).status == 200
+    for status in (
+        {"capacity": {names.GPU_RESOURCE: "8"}},
+        {"allocatable": {"cpu": "1"}},
+        {"capacity": {"cpu": None}},
+        {"conditions": None, "addresses": None},
+        {"phase": "Running"},
+    ):
+        assert is_denied(agent.patch(f"{NODE}/status", {"status": status}), "in its status"), status
+    elsewhere = agent.patch(f"{other_node}/status", {"status": {"capacity": ours}})
+    assert is_denied(elsewhere, "may not write Node node-b")
 
 
 def test_the_token_of_a_node_agent_in_a_pod_names_its_node(
