@@ -247,6 +247,8 @@ class PodClaims(Partial, frozen=True):
     """Devices of all claims together; the fewest that will do, where nobody plans with it."""
     uids: tuple[str, ...] = ()
     """Uids of the claims that exist."""
+    counts: tuple[int, ...] = ()
+    """Devices of each of these."""
     names: tuple[str, ...] = ()
     """What the pod calls them (``spec.resourceClaims``)."""
     key: str = ""
@@ -267,6 +269,13 @@ class PodClaims(Partial, frozen=True):
     def node(self) -> str | None:
         """Where the pod has everything that it asks for by claims; None while something is missing."""
         return self.held[0].node if self.held and len(self.held) == self.count else None
+
+    @property
+    def by_claim(self) -> tuple[tuple[str, int], ...]:
+        """(Uid, devices) of each claim: other pods may have the same claims, and the same devices by them."""
+        # What a single claim asks for depends on its alternatives.
+        counts = (self.count,) if len(self.uids) == 1 else self.counts
+        return tuple((uid, count) for uid, count in zip(self.uids, counts, strict=False) if uid)
 
     def way_of(self, model: str) -> ClaimedWay | None:
         """The first alternative with devices of a model; None if the claim has no alternatives, or none."""

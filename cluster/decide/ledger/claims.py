@@ -17,9 +17,7 @@ def claim_holding(claim: KeptClaim, driver: str) -> PodHoldings | None:
     held = held_by(claim.whole, driver)
     if not held:
         return None
-    return PodHoldings(
-        claim.uid, held[0].node, devices={}, claimed=held, users=tuple(claim.users.split())
-    )
+    return PodHoldings(claim.uid, held[0].node, devices={}, claimed=held, users=tuple(claim.users.split()))
 
 
 def once_each(holdings: Iterable[PodHoldings]) -> tuple[PodHoldings, ...]:
