@@ -251,8 +251,8 @@ class PodClaims(Partial, frozen=True):
     """Devices of each of these."""
     names: tuple[str, ...] = ()
     """What the pod calls them (``spec.resourceClaims``)."""
-    key: str = ""
-    """The value of the toleration that they all have (``cluster.decide.claims``); empty if they differ."""
+    keys: tuple[str, ...] = ()
+    """Of each of ``uids`` the value that it tolerates (``cluster.decide.claims``); empty without one."""
     problem: str | None = None
     """Why it is not known which devices would do, a clause: then no pod leaves for this one."""
     accepted: frozenset[str] | None = None
@@ -269,6 +269,19 @@ class PodClaims(Partial, frozen=True):
     def node(self) -> str | None:
         """Where the pod has everything that it asks for by claims; None while something is missing."""
         return self.held[0].node if self.held and len(self.held) == self.count else None
+
+    def keys_of(self, devices: int) -> tuple[str, ...] | None:
+        """For each of so many devices, all alike, the value that the claim tolerates which is to get it.
+
+        None if that is not known.
+        """
+        if len(set(self.keys)) == 1:
+            found = self.keys[:1] * devices
+        else:
+            found = tuple(
+                key for key, count in zip(self.keys, self.counts, strict=False) for _ in range(count)
+            )
+        return found if len(found) == devices and all(found) else None
 
     @property
     def by_claim(self) -> tuple[tuple[str, int], ...]:

@@ -1,4 +1,4 @@
-"""A ResourceClaim as caches keep it, with what decisions read of it and no more: there may be tens of thousands.
+"""A ResourceClaim as caches keep it, with what decisions read of it: there may be tens of thousands.
 
 What many claims have in common is kept once: what they ask for, and the names of nodes and devices. Several
 values are one text or one tuple, since a small object of Python takes more memory than what is in it. Pure.

@@ -55,23 +55,27 @@ def requested_by(
     count = len(held) + _least(waiting)
     if not count:
         return None
-    keys = {tolerated(one) for one in ours}
     by_uid = sorted(
-        (known[name].metadata.uid, len(held_by(known[name], rules.driver)) + _least(waiting_by.get(name, ())))
+        (
+            known[name].metadata.uid,
+            len(held_by(known[name], rules.driver)) + _least(waiting_by.get(name, ())),
+            tolerated(known[name]),
+        )
         for name in called
     )
+    keys = tuple(key for *_, key in by_uid)
     found = PodClaims(
         count=count,
-        uids=tuple(uid for uid, _ in by_uid),
-        counts=tuple(number for _, number in by_uid),
+        uids=tuple(uid for uid, *_ in by_uid),
+        counts=tuple(number for _, number, _ in by_uid),
         names=tuple(called),
-        key=next(iter(keys)) if len(keys) == 1 else "",
+        keys=keys,
         held=held,
     )
     if rules.judge is None or not waiting:
         return found
-    keys_known = frozenset({"new"}) if are_new else frozenset(keys)
-    problem = problem_of(ours, waiting, missing=len(claims) - len(known), keys=keys_known)
+    are_marked = are_new or all(keys)
+    problem = problem_of(ours, waiting, missing=len(claims) - len(known), are_marked=are_marked)
     if held:
         problem = "some of its claims have their devices, and others have none"
     if problem:
