@@ -4,7 +4,7 @@ docs/vocabulary.md defines the four words. Here each gets its one computation, o
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
@@ -172,11 +172,15 @@ def _held(snapshot: StatusSnapshot) -> Mapping[str, Counter[str]]:
     """Booking -> node -> devices that its pods hold there, or that are kept for them."""
     found: dict[str, Counter[str]] = {}
     for name, (view, _) in snapshot.node_snapshots.items():
-        holders: Iterable[tuple[str, int]] = (
-            *((one.uid, len(one.devices) + sum(one.unknown.values())) for one in view.holdings),
-            *Counter(view.on_hold.values()).items(),
-        )
-        for uid, count in holders:
+        by_claims: set[tuple[str, str]] = set()
+        for one in view.holdings:
+            if booking := snapshot.cover.get(one.uid):
+                theirs = {(part.claim, uuid) for uuid, part in one.devices.items() if part.claim}
+                twice = len(theirs & by_claims)  # by another pod of the same claim
+                by_claims |= theirs
+                count = len(one.devices) - twice + sum(one.unknown.values())
+                found.setdefault(booking.name, Counter())[name] += count
+        for uid, count in Counter(view.on_hold.values()).items():
             if booking := snapshot.cover.get(uid):
                 found.setdefault(booking.name, Counter())[name] += count
     return found

@@ -113,7 +113,7 @@ class _OlderPods:
                 for model, booking in self._like.get(namespace, {}).items():
                     if is_of_model(pod, booking):
                         sizes = self._suiting.setdefault((namespace, model), {})
-                        size = ANY_NUMBER if pod.wants.shares else pod.gpus
+                        size = ANY_NUMBER if pod.wants.shares or pod.claims else pod.gpus
                         insort(sizes.setdefault(size, []), pod, key=_age)
 
     def first_of(self, covering: Sequence[Booking]) -> Iterable[Candidate]:

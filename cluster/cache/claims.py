@@ -7,13 +7,14 @@ inventories come in any order; whenever one changes, the pods that depend on it 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
 from cluster import names
 from cluster.cache.accepted_devices import AcceptedDevices
 from cluster.cache.store import Store
+from cluster.decide.claims.kept import KeptClaim
 from cluster.decide.claims.requested import Rules, requested_by
 from cluster.decide.claims.terms import Judged
 from cluster.decide.ledger import Ledger
@@ -66,7 +67,8 @@ class Claims:
     ) -> None:
         """Args: reread: called with a pod, as the API has it, whose claims have changed."""
         self._options, self._ledger, self._reread = options, ledger, reread
-        self._claims, self._classes = claims.live, classes.live
+        self._claims = cast("Mapping[str, KeptClaim]", claims.live)  # as the cache keeps them
+        self._classes = classes.live
         self._users = _Users()
         self._devices: dict[str, Mapping[str, Device]] = {}
         """Node -> name in its ResourceSlices -> device."""
@@ -124,10 +126,9 @@ class Claims:
     def _claim(self, pod: Pod, reference: ClaimReference) -> ResourceClaim | None:
         key = _key(pod, reference)
         found = self._claims.get(key) if key else None
-        if found and reference.resource_claim_template_name:
-            owners = {owner.uid for owner in found.metadata.owner_references or ()}
-            return found if pod.metadata.uid in owners else None
-        return found
+        if found and reference.resource_claim_template_name and pod.metadata.uid not in found.owners.split():
+            return None
+        return found.whole if found else None
 
     def _change_claim(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
         if before and (now is None or now.metadata.uid != before.metadata.uid):

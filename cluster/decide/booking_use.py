@@ -52,6 +52,8 @@ class Wanted:
     """Its request, if it asks for shares."""
     parts: Parts = ()
     """What it has, if it has shares."""
+    by_claim: tuple[tuple[str, int], ...] = ()
+    """(Uid, devices) of each of its claims, which other pods may have, too."""
 
     @property
     def width(self) -> int:
@@ -70,6 +72,8 @@ class BookingUse:
         """Devices of a whole booking of which its pods have shares, with the room for more."""
         self._awaited: set[str] = set()
         """Those of the devices on which a pod that waits is expected."""
+        self._claims: set[str] = set()
+        """Uids of the claims that are counted."""
         self.left: int = spec.count
         """Devices, or shares, that no pod uses."""
 
@@ -78,8 +82,16 @@ class BookingUse:
         if self._spec.memory is not None:
             return self._use(wanted.gpus) if is_within(wanted, self._spec, self._example) else False
         if wanted.shares is None:
-            return self._use(wanted.gpus)
+            return self._use_whole(wanted)
         return self._put(wanted.parts) if wanted.parts else self._expect(wanted.shares)
+
+    def _use_whole(self, wanted: Wanted) -> bool:
+        """What a claim has counts once, however many pods have the claim."""
+        counted = {uid: count for uid, count in wanted.by_claim if uid in self._claims}
+        if not self._use(wanted.gpus - sum(counted.values())):
+            return False
+        self._claims.update(uid for uid, _ in wanted.by_claim)
+        return True
 
     def _use(self, count: int) -> bool:
         if count > self.left:

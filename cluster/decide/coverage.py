@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from cluster.decide.booking_use import Example, is_within
+from cluster.decide.booking_use import BookingUse, Example, is_within
 from cluster.decide.entitlement import (
     Candidate,
     UserCoverage,
@@ -95,13 +95,13 @@ def _reason(asks: Candidate, booking: Booking, user_coverage: UserCoverage) -> C
     users = [user_coverage.pods[uid] for uid, by in user_coverage.covered.items() if by.name == booking.name]
     theirs = [one for pod in users if (one := candidate(pod, held=None, models={}))]
     in_parts = booking.spec.memory is None and any(one.wants.shares for one in (asks, *theirs))
-    left = (
-        None
-        if in_parts
-        else booking.spec.count - sum(one.wants_of(booking.spec.model).gpus for one in theirs)
-    )
+    use = BookingUse(booking.spec)
+    for one in theirs:
+        use.add(one.wants_of(booking.spec.model))
     ordered = tuple(sorted(users, key=lambda pod: pod.key))
-    return Coverage(kind="used-up", booking=booking, asks=asks, users=ordered, left=left)
+    return Coverage(
+        kind="used-up", booking=booking, asks=asks, users=ordered, left=None if in_parts else use.left
+    )
 
 
 def _rejections(asks: Candidate, booking: Booking, example: Example) -> Iterator[Kind]:

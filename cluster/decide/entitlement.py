@@ -46,7 +46,7 @@ class Candidate:
     resource: str = names.GPU_RESOURCE
     """The resource that it requests; for shares that of whole GPUs."""
     claims: PodClaims | None = None
-    """What it asks for by claims, if these have alternatives."""
+    """What it asks for by claims."""
 
     @property
     def gpus(self) -> int:
@@ -55,8 +55,10 @@ class Candidate:
 
     def wants_of(self, model: str) -> Wanted:
         """How much it needs of this model."""
-        way = self.claims.way_of(model) if self.claims else None
-        return Wanted(way.count) if way else self.wants
+        if self.claims is None:
+            return self.wants
+        of_model = self.claims.of_model(model)
+        return Wanted(of_model.count, by_claim=of_model.by_claim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,7 @@ def candidate(
         accepts=_accepted(pod, request.models),
         refuses=request.selector.not_models,
         has=frozenset(models.get(uuid, "") for uuid in devices_of(held or {})),
-        claims=pod.claims if pod.claims and pod.claims.ways else None,
+        claims=pod.claims,
     )
 
 

@@ -247,10 +247,12 @@ class PodClaims(Partial, frozen=True):
     """Devices of all claims together; the fewest that will do, where nobody plans with it."""
     uids: tuple[str, ...] = ()
     """Uids of the claims that exist."""
+    counts: tuple[int, ...] = ()
+    """Devices of each of these."""
     names: tuple[str, ...] = ()
     """What the pod calls them (``spec.resourceClaims``)."""
-    key: str = ""
-    """The value of the toleration that they all have (``cluster.decide.claims``); empty if they differ."""
+    keys: tuple[str, ...] = ()
+    """Of each of ``uids`` the value that it tolerates (``cluster.decide.claims``); empty without one."""
     problem: str | None = None
     """Why it is not known which devices would do, a clause: then no pod leaves for this one."""
     accepted: frozenset[str] | None = None
@@ -267,6 +269,26 @@ class PodClaims(Partial, frozen=True):
     def node(self) -> str | None:
         """Where the pod has everything that it asks for by claims; None while something is missing."""
         return self.held[0].node if self.held and len(self.held) == self.count else None
+
+    def keys_of(self, devices: int) -> tuple[str, ...] | None:
+        """For each of so many devices, all alike, the value that the claim tolerates which is to get it.
+
+        None if that is not known.
+        """
+        if len(set(self.keys)) == 1:
+            found = self.keys[:1] * devices
+        else:
+            found = tuple(
+                key for key, count in zip(self.keys, self.counts, strict=False) for _ in range(count)
+            )
+        return found if len(found) == devices and all(found) else None
+
+    @property
+    def by_claim(self) -> tuple[tuple[str, int], ...]:
+        """(Uid, devices) of each claim: other pods may have the same claims, and the same devices by them."""
+        # What a single claim asks for depends on its alternatives.
+        counts = (self.count,) if len(self.uids) == 1 else self.counts
+        return tuple((uid, count) for uid, count in zip(self.uids, counts, strict=False) if uid)
 
     def way_of(self, model: str) -> ClaimedWay | None:
         """The first alternative with devices of a model; None if the claim has no alternatives, or none."""

@@ -279,7 +279,7 @@ class ClusterState(ClusterCache):
         """A function: node -> whether the pod's booking has enough planned there; None if no plan matters."""
         now = self.clock.now()
         booking, need = self.cover_of(pod, now), request.devices
-        if booking is None or not need:
+        if booking is None or not need or request.allocated_on:  # what its claims have is counted already
             return None
         places = self._booking_plans.places(now)
         if booking.spec.model not in places.checks:

@@ -10,6 +10,7 @@ from tests.bench import (
     bench_bursts,
     bench_calendar,
     bench_churn,
+    bench_claims,
     bench_cluster,
     bench_command_line,
     bench_decisions,
@@ -72,11 +73,14 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_agent.MEASURE,
     bench_beside.MEASURE,
     bench_first_share.MEASURE,
+    bench_claims.MEASURE,
     bench_recovery.MEASURE,
     bench_takeover.MEASURE,
     bench_churn.MEASURE,
     bench_writers_cluster.MEASURE,
 )
-NEWER_THAN_THE_RESULTS: Final = frozenset({kind.name for kind in bench_share_pods.MEASURE.kinds})
+NEWER_THAN_THE_RESULTS: Final = frozenset(
+    kind.name for measure in (bench_share_pods.MEASURE, bench_claims.MEASURE) for kind in measure.kinds
+)
 """Rows that the last whole run (bench/results.json) did not have yet; the next one empties this."""
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for measure in MEASURES for kind in measure.kinds}

@@ -134,11 +134,14 @@ class TaintRules:
         called = [devices[uuid].claimed_as for uuid in hold.devices if uuid in devices]
         if pod.claims is None:
             return {}
-        if len(called) != len(hold.devices) or not pod.claims.key or not all(called):
+        keys = pod.claims.keys_of(len(called))
+        if len(called) != len(hold.devices) or keys is None or not all(called):
             return None
         return {
             body["metadata"]["name"]: body
-            for body in (self._rule(pod, hold.node, name, pod.claims.key) for name in called if name)
+            for body in (
+                self._rule(pod, hold.node, name, key) for name, key in zip(called, keys, strict=True) if name
+            )
         }
 
     def _rule(self, pod: Pod, node: str, device: str, key: str) -> Json:

@@ -43,7 +43,7 @@ class Request:
 
 
 def problem_of(
-    claims: Sequence[ResourceClaim], requests: Sequence[Request], *, missing: int, keys: frozenset[str]
+    claims: Sequence[ResourceClaim], requests: Sequence[Request], *, missing: int, are_marked: bool
 ) -> str | None:
     """Why it is not known which devices would do, a clause; None if it is.
 
@@ -51,13 +51,13 @@ def problem_of(
         claims: the pod's, for our devices.
         requests: their requests that have no devices yet.
         missing: how many of the pod's claims do not exist.
-        keys: the values of our toleration in the claims; empty text for a claim without it.
+        are_marked: whether all claims have, or will have, our toleration.
     """
-    return next(_problems(claims, requests, missing=missing, keys=keys), None)
+    return next(_problems(claims, requests, missing=missing, are_marked=are_marked), None)
 
 
 def _problems(
-    claims: Sequence[ResourceClaim], requests: Sequence[Request], *, missing: int, keys: frozenset[str]
+    claims: Sequence[ResourceClaim], requests: Sequence[Request], *, missing: int, are_marked: bool
 ) -> Iterator[str]:
     ways = [way for one in requests for way in one.ways]
     are_several, is_all = len(requests) > 1, any(way.is_all for way in ways)
@@ -76,7 +76,5 @@ def _problems(
     is_many = is_all or sum(max(way.count for way in one.ways) for one in requests) > 1
     if is_many and any(claim.spec.devices.constraints for claim in claims):
         yield "its claim has a constraint on several devices"
-    if "" in keys:
+    if not are_marked:
         yield "its claims were not made under GPU Booking's webhook"
-    if len(keys) > 1:
-        yield "it has several claims that were not made for it alone"

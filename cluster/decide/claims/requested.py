@@ -50,27 +50,41 @@ def requested_by(
     called = [name for name, one in known.items() if wanted_by[name] or held_by(one, rules.driver)]
     ours = [known[name] for name in called]
     held = tuple(device for one in ours for device in held_by(one, rules.driver))
-    waiting = [one for name in called if known[name].status.allocation is None for one in wanted_by[name]]
-    count = len(held) + sum(one.least for one in waiting)
+    waiting_by = {name: wanted_by[name] for name in called if known[name].status.allocation is None}
+    waiting = [one for requests in waiting_by.values() for one in requests]
+    count = len(held) + _least(waiting)
     if not count:
         return None
-    keys = {tolerated(one) for one in ours}
+    by_uid = sorted(
+        (
+            known[name].metadata.uid,
+            len(held_by(known[name], rules.driver)) + _least(waiting_by.get(name, ())),
+            tolerated(known[name]),
+        )
+        for name in called
+    )
+    keys = tuple(key for *_, key in by_uid)
     found = PodClaims(
         count=count,
-        uids=tuple(sorted(one.metadata.uid for one in ours)),
+        uids=tuple(uid for uid, *_ in by_uid),
+        counts=tuple(number for _, number, _ in by_uid),
         names=tuple(called),
-        key=next(iter(keys)) if len(keys) == 1 else "",
+        keys=keys,
         held=held,
     )
     if rules.judge is None or not waiting:
         return found
-    keys_known = frozenset({"new"}) if are_new else frozenset(keys)
-    problem = problem_of(ours, waiting, missing=len(claims) - len(known), keys=keys_known)
+    are_marked = are_new or all(keys)
+    problem = problem_of(ours, waiting, missing=len(claims) - len(known), are_marked=are_marked)
     if held:
         problem = "some of its claims have their devices, and others have none"
     if problem:
         return msgspec.structs.replace(found, problem=problem, accepted=frozenset())
     return _judged(found, waiting, rules.judge)
+
+
+def _least(requests: Iterable[Request]) -> int:
+    return sum(one.least for one in requests)
 
 
 def _judged(found: PodClaims, waiting: list[Request], judge: Judge) -> PodClaims:

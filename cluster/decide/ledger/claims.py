@@ -3,35 +3,21 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
 
 from cluster import names
+from cluster.decide.claims.kept import KeptClaim
 from cluster.decide.claims.requested import held_by
 from cluster.decide.ledger.amounts import Holding
 from cluster.decide.ledger.holdings import PodHoldings
-from cluster.objects.claims import ResourceClaim
 from cluster.objects.inventory import Device
 
-_NONE: Final[dict[str, Any]] = {}
-"""One for all claims: there may be tens of thousands."""
 
-
-def claim_holding(claim: ResourceClaim, driver: str) -> PodHoldings | None:
+def claim_holding(claim: KeptClaim, driver: str) -> PodHoldings | None:
     """What an allocated claim holds, whether or not a pod has it; None for one that holds nothing of ours."""
-    held = held_by(claim, driver)
+    held = held_by(claim.whole, driver)
     if not held:
         return None
-    users = tuple(sorted(one.uid for one in claim.status.reserved_for if one.resource == "pods"))
-    return PodHoldings(
-        claim.metadata.uid,
-        held[0].node,
-        devices=_NONE,
-        requested=_NONE,
-        unknown=_NONE,
-        slots=_NONE,
-        claimed=held,
-        users=users,
-    )
+    return PodHoldings(claim.uid, held[0].node, devices={}, claimed=held, users=tuple(claim.users.split()))
 
 
 def once_each(holdings: Iterable[PodHoldings]) -> tuple[PodHoldings, ...]:

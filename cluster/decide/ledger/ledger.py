@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from cluster.decide.claims.kept import KeptClaim
 from cluster.decide.ledger.changes import Changes
 from cluster.decide.ledger.claims import claim_holding, named, once_each
 from cluster.decide.ledger.holdings import (
@@ -31,7 +32,6 @@ from cluster.decide.ledger.nominated import Nominated, nominated
 from cluster.decide.ledger.resource_versions import is_older, version_is_older
 from cluster.decide.ledger.view import NodeView, view_of
 from cluster.objects.assignment import Assignment, AssignmentError, drift_of
-from cluster.objects.claims import ResourceClaim
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device, InventoryError, SharingMode, inventory_of
 from cluster.objects.meta import Meta
@@ -91,6 +91,9 @@ class Ledger:
         self._nodes: dict[str, _Known] = {}
         self._pods: dict[str, Meta] = {}
         self._holdings: dict[str, PodHoldings] = {}
+        self._claims: dict[str, KeptClaim] = {}
+        """Those that hold something of our driver's: what exactly is read again for each view."""
+        self._driver = ""
         self._assumed: dict[str, AssumedBind] = {}
         self._tombstones: OrderedDict[str, str] = OrderedDict()
         self._on_node: dict[str, set[str]] = {}
@@ -155,18 +158,19 @@ class Ledger:
         self._set_nomination(uid, nominated(pod))
         return True
 
-    def apply_claim(self, claim: ResourceClaim, driver: str) -> None:
+    def apply_claim(self, claim: KeptClaim, driver: str) -> None:
         """A ResourceClaim as it is now: it holds its devices until the API server says otherwise.
 
         Args:
             claim: the newest state.
-            driver: the name of our driver.
+            driver: the name of our driver, the same in all calls.
         """
-        self._set_holding(claim.metadata.uid, claim_holding(claim, driver))
+        self._driver = driver
+        self._set_claim(claim.uid, claim)
 
     def forget_claim(self, uid: str) -> None:
         """A ResourceClaim is gone."""
-        self._set_holding(uid, None)
+        self._set_claim(uid, None)
 
     def forget_pod(self, uid: str, version: str | None = None) -> None:
         """A Pod is gone, or has ended.
@@ -331,17 +335,37 @@ class Ledger:
             return
         self._sharing += bool(holding and holding.share) - bool(before and before.share)
         if before:
+            del self._holdings[uid]
+        if holding:
+            self._holdings[uid] = holding
+        self._move(uid, before, holding)
+        if nomination := self._nominated.get(uid):
+            self._stale(nomination.node)
+
+    def _set_claim(self, uid: str, claim: KeptClaim | None) -> None:
+        known = self._claims.pop(uid, None)
+        before, now = (claim_holding(one, self._driver) if one else None for one in (known, claim))
+        if claim and now:
+            self._claims[uid] = claim
+        if before != now:
+            self._move(uid, before, now)
+
+    def _move(self, uid: str, before: PodHoldings | None, now: PodHoldings | None) -> None:
+        """A holder has something else than before, perhaps on another node."""
+        if before:
             self._on_node[before.node].discard(uid)
             if not self._on_node[before.node]:
                 del self._on_node[before.node]
-            del self._holdings[uid]
             self._stale(before.node)
-        if holding:
-            self._holdings[uid] = holding
-            self._on_node.setdefault(holding.node, set()).add(uid)
-            self._stale(holding.node)
-        if nomination := self._nominated.get(uid):
-            self._stale(nomination.node)
+        if now:
+            self._on_node.setdefault(now.node, set()).add(uid)
+            self._stale(now.node)
+
+    def _held_on(self, name: str) -> Iterator[PodHoldings]:
+        for uid in sorted(self._on_node.get(name, ())):
+            found = self._holdings.get(uid) or claim_holding(self._claims[uid], self._driver)
+            if found:
+                yield found
 
     def _set_hold(self, uid: str, hold: Hold | None) -> None:
         before = self._holds.get(uid)
@@ -388,7 +412,7 @@ class Ledger:
 
     def _snapshot(self, name: str) -> NodeView:
         known = self._nodes.get(name)
-        of_pods = once_each(self._holdings[uid] for uid in sorted(self._on_node.get(name, ())))
+        of_pods = once_each(self._held_on(name))
         if any(each.claimed for each in of_pods):
             there = (known.devices if known else None) or ()
             by_name = {device.claimed_as: device for device in there if device.claimed_as}

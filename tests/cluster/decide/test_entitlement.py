@@ -12,6 +12,7 @@ from cluster import names
 from cluster.decide.booking_use import Wanted
 from cluster.decide.entitlement import Candidate, candidate, entitlement
 from cluster.objects.bookings import Booking
+from cluster.objects.claims import PodClaims
 from cluster.objects.pods import Pod
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a_booking, a_pod
 
@@ -64,6 +65,26 @@ def test_older_pods_are_covered_first_and_no_more_than_were_booked() -> None:
 def test_pods_created_in_the_same_second_are_covered_in_the_order_of_their_names() -> None:
     pods = [replace(of_alice("worker-1"), uid="uid-0"), replace(of_alice("worker-0"), uid="uid-9")]
     assert covered(*pods) == {"9": "b-1"}
+
+
+def test_a_claim_that_pods_share_counts_once_for_a_booking() -> None:
+    def having(name: str, *claims: tuple[str, int]) -> Candidate:
+        uids, counts = zip(*claims, strict=True)
+        found = PodClaims(count=sum(counts), uids=uids, counts=counts)
+        pod = msgspec.structs.replace(a_pod(name).of("alice").obj, claims=found)
+        one = candidate(pod, held=None, models={})
+        assert one is not None
+        return one
+
+    pods = [
+        having("a", ("x", 1)),
+        having("b", ("x", 1)),
+        having("c", ("x", 1), ("y", 1)),
+        having("d", ("z", 1)),
+    ]
+    for count, uids in ((1, "ab"), (2, "abc"), (3, "abcd")):
+        found = entitlement([a_booking(count=count, resource=names.CLAIM_RESOURCE)], pods, EPOCH)
+        assert set(found) == {f"uid-{one}" for one in uids}
 
 
 def test_a_pod_that_is_too_big_is_skipped_and_a_smaller_one_is_covered() -> None:

@@ -58,7 +58,7 @@ class World:
 
     @staticmethod
     def _claiming(pod: Pod) -> Pod:
-        return msgspec.structs.replace(pod, claims=PodClaims(count=1, key="mine"))
+        return msgspec.structs.replace(pod, claims=PodClaims(count=1, keys=("mine",)))
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def of(*claims: ResourceClaim | None, are_new: bool = False) -> PodClaims | None
 def test_requests_for_our_devices_are_counted_and_judged() -> None:
     found = of(a_claim({"exactly": exactly(count=2)}), a_claim({"exactly": exactly("nic")}, uid="other"))
     assert found is not None
-    assert (found.count, found.names, found.uids, found.key) == (2, ("c0",), ("c",), "mine")
+    assert (found.count, found.names, found.uids, found.keys) == (2, ("c0",), ("c",), ("mine",))
     assert (found.problem, found.accepted, found.models) == (None, {"GPU-A100"}, {"A100"})
 
 
@@ -65,6 +65,16 @@ def test_what_is_allocated_is_held_and_needs_no_judgement() -> None:
     assert found is not None
     assert [one.device for one in found.held] == ["gpu-3"]
     assert (found.node, found.accepted) == ("n0", None)
+
+
+def test_claims_that_others_may_have_too_are_kept_devices_for_one_by_one() -> None:
+    found = of(
+        a_claim({"exactly": exactly(count=2, key="d")}, uid="d"), a_claim({"exactly": exactly(key="c")})
+    )
+    assert found is not None
+    assert (found.problem, found.count, found.by_claim) == (None, 3, (("c", 1), ("d", 2)))
+    assert found.keys_of(3) == ("c", "d", "d")
+    assert found.keys_of(2) is None, "which claim gets which device is not known"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +107,6 @@ def test_a_pod_without_a_claim_for_our_devices_asks_for_nothing(claim: ResourceC
         (a_claim({"exactly": exactly()}, held=("gpu-1",)), a_claim({"exactly": exactly()}, uid="d")),
         (a_claim({"exactly": exactly(count=2)}, constraints=[{"matchAttribute": "x/y"}]),),
         (a_claim({"exactly": exactly(key="")}),),
-        (a_claim({"exactly": exactly()}), a_claim({"exactly": exactly(key="another")}, uid="d")),
         (a_claim({"exactly": exactly("gpu", "x", "y")}),),
     ],
 )

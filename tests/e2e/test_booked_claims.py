@@ -11,29 +11,17 @@ from devcluster import probe
 from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import HOSTNAME, Playground
-from tests.e2e.testbed import Design, Testbed
-from tests.e2e.usual import CONTROLLER, POLICY
+from tests.e2e.testbed import GPUS
 
 pytestmark = pytest.mark.e2e
 
 NODE = "node-b"
-GPUS = 4
 RIVALS = 10
 AGENT = "agent-claims"
 TEMPLATE = "one-gpu"
 
 
-@pytest.fixture(scope="session")
-def testbed() -> Iterator[Testbed]:
-    """A cluster in which claims can be booked."""
-    bed = Testbed(Design(name="claims", server=POLICY, controller=CONTROLLER, claims=True))
-    try:
-        yield bed
-    finally:
-        bed.close()
-
-
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def claims(parts: Parts, playground: Playground) -> Iterator[None]:
     """The node gives its GPUs by claims; in the end it does as before."""
     parts.agent(NODE).kill()
@@ -77,6 +65,8 @@ def minors(playground: Playground, name: str) -> tuple[int, ...]:
     return seen.gpu_minors
 
 
+@pytest.mark.budget(30)
+@pytest.mark.usefixtures("claims")
 def test_a_booked_claim_pod_gets_a_device_among_rivals(
     playground: Playground, alice: Person, bob: Person
 ) -> None:
