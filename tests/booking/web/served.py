@@ -176,6 +176,7 @@ class Served:
         self.evictions = FakeEvictions()
         self.gpus = FakeGpus()
         self.visibility: Visibility = "load"
+        self.fair_shares = FairShares()
         service = BookingService(
             self.store,
             self.clock,
@@ -195,6 +196,7 @@ class Served:
             unready_reason=lambda: self.unknown_capacity,
             resources=lambda: self.capacity.resources,
             bookable=service.bookable,
+            fair_shares=lambda: self.fair_shares,
             history=self.shares,
         )
         self.parts = Parts(

@@ -3,9 +3,15 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+
+from booking.cluster_status.share_record import READ_EVERY
+from booking.fair_shares.stored_record import KEY, StoredRecord
+from booking.policy.fair_shares import FairShares
 from booking.principals import Principal
 from cluster import names
-from cluster.kube.resources import LEASES, NODES, PODS
+from cluster.decide.eviction.costs import microseconds
+from cluster.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
 from tests.booking.web.pages.site import Site, page_text
 from tests.fakes.objects import A100, a100, a_lease, a_node, a_pod
 
@@ -22,6 +28,17 @@ def contended(site: Site) -> None:
     for age, (name, user) in enumerate(reversed(waiting.items())):
         pod = a_pod(name).of(user).asks(1).wants(A100).behind()
         site.cache.of(PODS).upsert(pod.created(now - timedelta(minutes=age)).obj)
+
+
+def foreseen(site: Site, pod: str, after: timedelta) -> None:
+    """The controller has recorded that GPUs are taken back for the pod so long from now, and it was read."""
+    site.clock.advance(READ_EVERY)
+    site.fair_shares = FairShares(mode="reclaim")
+    due = {A100: {f"uid-{pod}": microseconds(site.clock.now() + after)}}
+    record = StoredRecord(at=microseconds(site.clock.now()), books={A100: ()}, due=due)
+    meta = {"name": names.SHARES_RECORD, "namespace": names.NAMESPACE}
+    data = {KEY: msgspec.json.encode(record).decode()}
+    site.kube.create(CONFIG_MAPS, {"metadata": meta, "data": data}, namespace=names.NAMESPACE)
 
 
 def queue(site: Site, query: str = "") -> dict[str, Any]:
@@ -52,6 +69,20 @@ def test_the_page_shows_the_line(site: Site) -> None:
     text = page_text(site.see("/queue"))
     assert "alice-1 yours" in text
     assert text.count("another user's pod") == 2
+
+
+def test_it_is_shown_when_gpus_are_taken_back(site: Site) -> None:
+    contended(site)
+    assert "taken back" not in page_text(site.see("/queue"))
+    foreseen(site, "alice-1", timedelta(hours=1))
+    (model,) = queue(site)["models"]
+    assert {pod["name"]: pod["taken_at"] for pod in model["pods"] if pod["taken_at"]} == {
+        "alice-1": (site.clock.now() + timedelta(hours=1)).isoformat().replace("+00:00", "Z")
+    }
+    text = page_text(site.see("/queue"))
+    assert "GPUs are taken back for it" in text
+    assert "11:00" in text.partition("alice-1")[2].partition("another user's pod")[0]
+    assert "GPUs are taken back" in page_text(site.see("/why/default/alice-1"))
 
 
 def test_why_says_the_pods_place(site: Site) -> None:
