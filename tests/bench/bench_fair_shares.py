@@ -64,6 +64,13 @@ _FAR: Final = Kind(
 _GANG: Final = Kind(
     "shares-search-gang", f"who leaves for a gang of 8 x 8 GPUs ({_BIG})", "ms", _HELD, Target(value=400)
 )
+_NONE: Final = Kind(
+    "shares-search-none",
+    f"the search for 8 GPUs of a node that finds nobody who may leave ({_BIG})",
+    "ms",
+    _HELD,
+    Target(value=100),
+)
 _NOW: Final = 100 * DAY
 
 
@@ -73,6 +80,7 @@ class _Nodes:
 
     candidates: Mapping[str, NodeCandidate]
     costs: Mapping[str, list[int]] = field(default_factory=dict)
+    moves: bool = False
 
     def bounds(self, unit: Unit, gpus: Amount) -> Iterable[tuple[int, str]]:
         """Pods of one GPU: the sum of the cheapest."""
@@ -81,6 +89,10 @@ class _Nodes:
     def candidate(self, node: str, unit: Unit) -> NodeCandidate:
         """The same for every unit."""
         return self.candidates[node] if unit.gpus else NodeCandidate(node=node)
+
+    def nodes_of(self, pods: Iterable[str]) -> AbstractSet[str]:
+        """A pod's name has that of its node."""
+        return {uid.partition("-")[0] for uid in pods}
 
     def suits(self, unit: Unit, selection: VictimSelection) -> bool:
         """Devices alone decide."""
@@ -103,6 +115,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
     yield _search(_ONE, 1, {})
     yield _search(_FAR, 1, {Tenant("u7"): 100})
     yield _search(_GANG, 8 * GPUS, {})
+    yield _search(_NONE, GPUS, {Tenant("u7"): GPUS}, days=0)
 
 
 def _pass(kind: Kind, *, room: int) -> Row:
@@ -135,7 +148,8 @@ def _pass(kind: Kind, *, room: int) -> Row:
     return kind.row(1e3 * percentile(ours, 50), 1e3 * percentile(least, 50))
 
 
-def _search(kind: Kind, gpus: int, only_over: Mapping[Tenant, int]) -> Row:
+def _search(kind: Kind, gpus: int, only_over: Mapping[Tenant, int], *, days: int = 100) -> Row:
+    """``days``: for how long alice has been owed a GPU; with none she waits in vain."""
     nodes, running = _crowd(only_over)
     alice = Tenant("alice")
     members = (GPUS,) * (gpus // GPUS) if gpus > GPUS else ()
@@ -146,13 +160,13 @@ def _search(kind: Kind, gpus: int, only_over: Mapping[Tenant, int]) -> Row:
     # Everybody wants more, so that a share is the same for all.
     wanted = dict.fromkeys(held, LARGE) | dict(line.wanted)
     shares = deserve(EQUAL, LARGE * GPUS, held, wanted)
-    account = Account(lag=100 * DAY, withheld=100 * DAY, starved_since=_NOW - DAY)
+    account = Account(lag=days * DAY, withheld=100 * DAY, starved_since=_NOW - DAY)
 
     def once() -> Outcome:
         books = Books(at=_NOW, accounts={alice: account})
         return reclaim(Pass(line=line, shares=shares, books=books, running=running, places=nodes))
 
-    assert len(once().reclaims) == 1
+    assert len(once().reclaims) == (1 if days else 0)
     ours = [_processor(once) for _ in range(ROUNDS)]
     least = [_processor(lambda: sum(one.since > 0 for one in running.values())) for _ in range(ROUNDS)]
     return kind.row(1e3 * percentile(ours, 50), 1e3 * percentile(least, 50))
@@ -189,4 +203,4 @@ def _processor(call: Callable[[], object]) -> float:
     return process_time() - began
 
 
-MEASURE: Final = Measure("fair-shares", (_PASS, _FULL, _ONE, _FAR, _GANG), measure)
+MEASURE: Final = Measure("fair-shares", (_PASS, _FULL, _ONE, _FAR, _GANG, _NONE), measure)

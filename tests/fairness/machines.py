@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection
 from cluster.decide.fairshare import Running, Unit
@@ -64,6 +65,9 @@ class Machines:
 class Snapshot:
     """The machines as ``cluster.decide.fairshare.Places``, for one pass."""
 
+    moves: Final = True
+    """A unit that finds room elsewhere is not a loss."""
+
     def __init__(self, machines: Machines, running: Mapping[str, Running], costs: Mapping[str, int]) -> None:
         """Args: machines: as they are; running: uid -> unit; costs: uid -> GPU-microseconds it would lose."""
         self._machines, self._running, self._costs = machines, running, costs
@@ -92,6 +96,10 @@ class Snapshot:
             found = NodeCandidate(node=node, free=tuple(self._free[node]), victims=victims)
             self._candidates[node] = found
         return found
+
+    def nodes_of(self, pods: Iterable[str]) -> AbstractSet[str]:
+        """The nodes of these units."""
+        return {node for uid in pods for node, on in self._machines.on.items() if uid in on}
 
     def _victim(self, uid: str, devices: tuple[str, ...]) -> Victim:
         one, cost = self._running[uid], self._costs[uid]

@@ -11,6 +11,7 @@ from cluster.decide.fairshare import Reclaim, Shares, ShareSettings, Standing, T
 from cluster.decide.fairshare.settings import DAY, HOUR, MINUTE, Amount
 from tests.fairness.machines import Machines
 from tests.fairness.ours import FairShares
+from tests.fairness.rivals import Literal
 from tests.fairness.simulation import Job, Simulation, job
 
 ARTICLE = ShareSettings(reclaim_after=0, min_runtime=0, turn=None, worth=Fraction(0), evictions_per_day=24)
@@ -220,6 +221,17 @@ def test_two_pods_of_eight_gpus_alternate_by_turns() -> None:
     got = [held / (8 * 6 * DAY) for held in measures.delivered.values()]
     assert got == pytest.approx([0.5, 0.5], abs=0.03)
     assert measures.evictions <= 3 * 6
+
+
+def test_the_article_by_the_letter_evicts_two_pods_of_eight_gpus_for_each_other_for_ever() -> None:
+    """Once in each pass: what law L10 is against."""
+    measures = Simulation(
+        jobs=[job("a", "alice", 8), job("b", "bob", 8, at=60)],
+        machines=Machines(1, 8),
+        rule=Literal(),
+        until=DAY,
+    ).go()
+    assert measures.evictions > 1000
 
 
 def test_ten_users_on_four_gpus_for_three_days() -> None:

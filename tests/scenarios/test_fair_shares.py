@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from booking.reclaimer.reclaimer import EVERY
 from cluster import names
 from cluster.kube.resources import CONFIG_MAPS, PODS
 from cluster.objects.pods import is_live
@@ -193,6 +194,16 @@ def test_bob_gives_back_what_he_holds_above_his_share_and_waits_for_it(world: Wo
     world.run(3600)
     assert running(world, "alice") == running(world, "bob") == 2
     assert left(world, were) == taken
+    settled(world)
+
+
+def test_the_victim_leaves_with_the_pass_after_the_minute(world: World, policy: Policy) -> None:
+    """Nothing happens at the end of that minute that would start a pass: they are half a second apart."""
+    were = reclaiming(world, policy, worth=0, min_runtime="PT0S", reclaim_after="PT1M")
+    world.run(59)
+    assert left(world, were) == []
+    world.run(1 + 2 * EVERY)
+    assert len(left(world, were)) == 2
     settled(world)
 
 

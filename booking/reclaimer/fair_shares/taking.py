@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from booking.eviction.holder import Holder
 from booking.fair_shares.applicants import Applicant
@@ -28,11 +29,14 @@ class TakingPlaces:
     """The nodes of one model: ``cluster.decide.fairshare.Places``. What is taken becomes a plan."""
 
     model: str
+    snapshot: Snapshot
     one_round: Round
     candidates: NodeCandidates
     applicants: Mapping[str, Applicant]
     plans: dict[str, list[Plan]] = field(default_factory=dict)
     """Uid of a unit -> the plans for its pods."""
+    moves: ClassVar[bool] = False
+    """No pod is moved to make room."""
 
     def bounds(self, unit: Unit, gpus: Amount) -> Iterable[tuple[int, str]]:
         """Nodes that suit the pod, with a lower bound of what is lost there."""
@@ -48,6 +52,11 @@ class TakingPlaces:
         # What leaves is not there yet, and a gang waits until all of it is.
         return replace(found, leaving=(), outgoing_devices=())
 
+    def nodes_of(self, pods: Iterable[str]) -> AbstractSet[str]:
+        """The nodes of these pods."""
+        known = self.snapshot.pods
+        return {node for uid in pods if (node := known[uid].spec.node_name)}
+
     def suits(self, unit: Unit, selection: VictimSelection) -> bool:
         """Whether the pod would be placed there with these victims gone; nobody else is waited for."""
         if selection.waits:
@@ -58,7 +67,7 @@ class TakingPlaces:
     def elsewhere(
         self, _units: Iterable[Running], _without: AbstractSet[str] = frozenset()
     ) -> frozenset[str]:
-        """None: no pod is moved to make room."""
+        """Nobody."""
         return frozenset()
 
     def settle(self, unit: Unit, selections: tuple[VictimSelection, ...]) -> None:

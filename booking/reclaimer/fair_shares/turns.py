@@ -203,7 +203,7 @@ class Turns:
             if not any(map(shares.is_starved, line.tenants)):
                 accounts.begin_no_loan(model)
                 continue
-            places = TakingPlaces(model, one_round, candidates, applicants)
+            places = TakingPlaces(model, snapshot, one_round, candidates, applicants)
             outcome = reclaim(
                 Pass(
                     line=line,

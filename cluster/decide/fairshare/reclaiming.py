@@ -107,6 +107,9 @@ class _Round:
         tiers = TIERS if inputs.settings.turn is not None else WITHIN_SHARES
         has_groups = any(node.group for node in inputs.shares.deserved)
         self._tiers = tuple(tier for tier in tiers if tier != "group" or has_groups)
+        self._known_for: Case | None = None
+        self._known: dict[Tier, dict[Tenant, Amount]] = {}
+        """What tenants may lose to the unit of this case."""
         self._gone: set[str] = set()
         """Uids of units that have been given devices, or taken, in this pass."""
 
@@ -168,27 +171,16 @@ class _Round:
 
         ``ignores_protection``: the verdict says for how long protections, and what is lost, stand against it.
         """
-        best = Verdict(0, "no-victims")
+        best, before = Verdict(0, "no-victims"), None
         for tier in self._tiers:
-            moved = self._movable if tier == "movable" else _nothing_moves
-
-            def permits(units: Mapping[str, Running], nodes: AbstractSet[str], moved: _Moved = moved) -> bool:
-                return case.judge(_losses(units, moved(units, nodes)), 0).kind != 0
-
-            allowed: dict[Tenant, Amount] = {}
-
-            def most(tenant: Tenant, tier: Tier = tier, allowed: dict[Tenant, Amount] = allowed) -> Amount:
-                if tenant not in allowed:
-                    allowed[tenant] = case.allowance(tenant, tier)
-                return allowed[tenant]
-
-            may_leave = self._filter(case, tier, most, ignores_protection=ignores_protection)
-            if tier == "movable":
-                found = self._search.cheapest(case.unit, Rules(may_leave=may_leave, permits=permits))
-            else:
-                found = self._search.cheapest(
-                    case.unit, Rules(may_leave=may_leave, permits=permits, most=most)
-                )
+            most = self._allowances(case, tier)
+            if tier != "movable" and most == before:
+                continue  # the same would be found
+            before = most
+            moved = self._movable if tier == "movable" and self._inputs.places.moves else _nothing_moves
+            found = self._search.cheapest(
+                case.unit, self._rules(case, tier, moved, ignores_protection=ignores_protection)
+            )
             if found is None:
                 continue
             moves = moved(found.units, found.nodes)
@@ -201,6 +193,35 @@ class _Round:
                 return None, verdict
             best = verdict
         return None, best
+
+    def _rules(self, case: Case, tier: Tier, moved: _Moved, *, ignores_protection: bool) -> Rules:
+        """Who may leave in this tier."""
+        most = self._allowances(case, tier)
+
+        def permits(units: Mapping[str, Running], nodes: AbstractSet[str]) -> bool:
+            return case.judge(_losses(units, moved(units, nodes)), 0).kind != 0
+
+        may_leave = self._filter(case, tier, most, ignores_protection=ignores_protection)
+        if tier == "movable" and self._inputs.places.moves:
+            return Rules(may_leave=may_leave, permits=permits)
+        return Rules(
+            may_leave=may_leave, permits=permits, most=lambda one: most.get(one, 0), givers=most.keys()
+        )
+
+    def _allowances(self, case: Case, tier: Tier) -> Mapping[Tenant, Amount]:
+        """Tenant -> what it may lose in this tier; only those who may lose a unit."""
+        if self._known_for is not case:
+            self._known_for, self._known = case, {}
+        if tier not in self._known:
+            own = case.unit.tenant
+            self._known[tier] = {
+                tenant: most
+                for tenant, smallest in self._search.smallest.items()
+                if tenant != own and (most := case.allowance(tenant, tier)) >= smallest
+            }
+            if tier == "movable" and own in self._search.smallest:
+                self._known[tier][own] = self.shares.held.get(own, 0)
+        return self._known[tier]
 
     def _protected_for(self, found: Found) -> int:
         """Microseconds until no unit of them is protected."""
@@ -219,7 +240,7 @@ class _Round:
         return self._inputs.places.elsewhere(units.values(), nodes)
 
     def _filter(
-        self, case: Case, tier: Tier, most: Callable[[Tenant], Amount], *, ignores_protection: bool
+        self, case: Case, tier: Tier, most: Mapping[Tenant, Amount], *, ignores_protection: bool
     ) -> Callable[[Running], bool]:
         """Whether a unit may leave in this tier, judged alone."""
         own, now = case.unit.tenant, self.books.at
@@ -234,9 +255,13 @@ class _Round:
                 return tier == "movable" and (
                     one.unit.gpus < case.unit.gpus or one.unit.created > case.unit.created
                 )
-            if one.unit.gpus <= most(tenant):
+            if one.unit.gpus <= most.get(tenant, 0):
                 return True
-            return tier == "movable" and bool(self._inputs.places.elsewhere((one,)))
+            return (
+                tier == "movable"
+                and self._inputs.places.moves
+                and bool(self._inputs.places.elsewhere((one,)))
+            )
 
         return may_leave
 
@@ -251,6 +276,7 @@ class _Round:
         self.shares = self.shares.after(changes)
         self._gone |= {made.unit.uid, *made.found.units}
         self._inputs.places.settle(made.unit, made.found.selections)
+        self._search.settled()
 
 
 def _nothing_moves(_units: Mapping[str, Running], _nodes: AbstractSet[str]) -> frozenset[str]:

@@ -5,12 +5,13 @@ victims are tried in the order of their price until one is legal and makes the n
 pod by pod, the largest first; at the end, victims that it does not need after all are dropped.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
-from itertools import islice
-from math import ceil
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import chain, islice
+from math import ceil, inf
 from typing import Final, Protocol
 
 from cluster.decide.eviction.victim_selection import (
@@ -34,6 +35,11 @@ MOST_SETS: Final = 256
 class Places(Protocol):
     """The nodes of a pass, with what it has already given away. The product's snapshot, or a simulation."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether ``elsewhere`` ever finds room for anybody."""
+        ...
+
     def bounds(self, unit: Unit, gpus: Amount) -> Iterable[tuple[int, str]]:
         """Nodes that could hold a pod of the unit with so many GPUs if enough others left.
 
@@ -42,7 +48,14 @@ class Places(Protocol):
         ...
 
     def candidate(self, node: str, unit: Unit) -> NodeCandidate:
-        """What the node has for the unit: free devices, devices of leaving pods, pods that may be evicted."""
+        """What the node has for the unit: free devices, devices of leaving pods, pods that may be evicted.
+
+        Like the bounds it is the same for units of equal kind and size.
+        """
+        ...
+
+    def nodes_of(self, pods: Iterable[str]) -> AbstractSet[str]:
+        """Where these pods run. Args: pods: uids of pods that hold devices."""
         ...
 
     def suits(self, unit: Unit, selection: VictimSelection) -> bool:
@@ -90,15 +103,59 @@ class Rules:
     permits: Permits
     most: Callable[[Tenant], Amount | None] = lambda _: None
     """What a tenant may lose at most; None: that depends. A quick filter."""
+    givers: AbstractSet[Tenant] | None = None
+    """Of whom units may leave; None: of anybody. Where none of theirs is, nobody is looked for."""
 
 
 class Search:
-    """Searches of one pass over the same nodes."""
+    """Searches of one pass. What it has read of the nodes is kept until something is settled on them."""
 
     def __init__(self, places: Places, unit_of: Mapping[str, Running]) -> None:
         """Args: places: the nodes; unit_of: uid of a pod that may leave -> its unit."""
         self._places = places
         self._unit_of = unit_of
+        self._bounds: dict[Hashable, list[tuple[int, str]]] = {}
+        self._candidates: dict[Hashable, NodeCandidate] = {}
+        self._nodes: tuple[AbstractSet[Tenant], AbstractSet[str]] = (frozenset(), frozenset())
+        """The tenants who were asked for last, and where their pods run."""
+
+    @cached_property
+    def smallest(self) -> Mapping[Tenant, Amount]:
+        """Tenant -> GPUs of the smallest of its units that run."""
+        found: dict[Tenant, Amount] = {}
+        for one in self._unit_of.values():
+            tenant, gpus = one.unit.tenant, one.unit.gpus
+            if gpus < found.get(tenant, inf):
+                found[tenant] = gpus
+        return found
+
+    def settled(self) -> None:
+        """The nodes are not what they were."""
+        self._bounds, self._candidates = {}, {}
+
+    def bounds(self, unit: Unit, gpus: Amount, givers: AbstractSet[Tenant] | None) -> list[tuple[int, str]]:
+        """Nodes where something is free, or somebody may leave, by a lower bound of what is lost."""
+        key = (unit.kind, unit.gpus, unit.members, gpus)
+        if key not in self._bounds:
+            self._bounds[key] = sorted(self._places.bounds(unit, gpus))
+        known = self._bounds[key]
+        if givers is None:
+            return known
+        if sum(len(self._pods_of.get(one, ())) for one in givers) >= len(known):
+            return known  # hardly a node would be left out
+        nodes = self._nodes_of(givers)
+        return [one for one in known if one[0] == 0 or one[1] in nodes]
+
+    def candidate(self, node: str, unit: Unit) -> NodeCandidate:
+        """What the node has for the unit."""
+        key = (node, unit.kind, unit.gpus, unit.members)
+        if key not in self._candidates:
+            self._candidates[key] = self._places.candidate(node, unit)
+        return self._candidates[key]
+
+    def suits(self, unit: Unit, selection: VictimSelection) -> bool:
+        """Whether a pod of the unit would be placed there."""
+        return self._places.suits(unit, selection)
 
     def cheapest(self, unit: Unit, rules: Rules) -> Found | None:
         """The cheapest way to place the unit; None if there is none."""
@@ -109,10 +166,23 @@ class Search:
                 known[one.unit.uid] = rules.may_leave(one)
             return known[one.unit.uid]
 
-        found = _Attempt(self._places, self._unit_of, unit, replace(rules, may_leave=may_leave)).run()
+        found = _Attempt(self, self._unit_of, unit, replace(rules, may_leave=may_leave)).run()
         if found is None or not any(one.unit.members for one in found.units.values()):
             return found
         return self._without_needless(unit, rules, found)
+
+    @cached_property
+    def _pods_of(self) -> Mapping[Tenant, list[str]]:
+        found: dict[Tenant, list[str]] = {}
+        for uid, one in self._unit_of.items():
+            found.setdefault(one.unit.tenant, []).append(uid)
+        return found
+
+    def _nodes_of(self, tenants: AbstractSet[Tenant]) -> AbstractSet[str]:
+        if tenants != self._nodes[0]:
+            pods = chain.from_iterable(self._pods_of.get(one, ()) for one in tenants)
+            self._nodes = (tenants, self._places.nodes_of(pods))
+        return self._nodes[1]
 
     def _without_needless(self, unit: Unit, rules: Rules, found: Found) -> Found:
         """The same where units are spared that are not needed, because a gang among them leaves whole."""
@@ -127,7 +197,7 @@ class Search:
     def _only(self, kept: Collection[str], unit: Unit, rules: Rules, found: Found) -> Found | None:
         """The same where none but these units leave; None if that is not enough."""
         fewer = replace(rules, may_leave=lambda one: one.unit.uid in kept)
-        return _Attempt(self._places, self._unit_of, unit, fewer, only=found.nodes).run()
+        return _Attempt(self, self._unit_of, unit, fewer, only=found.nodes).run()
 
 
 _Entry = tuple[Rank, str, int, VictimSelection | None]
@@ -139,14 +209,14 @@ class _Attempt:
 
     def __init__(
         self,
-        places: Places,
+        nodes: Search,
         unit_of: Mapping[str, Running],
         unit: Unit,
         rules: Rules,
         *,
         only: AbstractSet[str] | None = None,
     ) -> None:
-        self._places, self._unit_of, self._unit, self._rules, self._only = places, unit_of, unit, rules, only
+        self._nodes, self._unit_of, self._unit, self._rules, self._only = nodes, unit_of, unit, rules, only
         self._selections: list[VictimSelection] = []
         self._used: dict[str, set[str]] = {}
         self._victims: dict[str, Victim] = {}
@@ -172,10 +242,9 @@ class _Attempt:
         version = len(self._selections)
         self._queue = [
             (_at_least(lost), node, version, None)
-            for lost, node in self._places.bounds(self._unit, need)
+            for lost, node in self._nodes.bounds(self._unit, need, self._rules.givers)
             if self._only is None or node in self._only
-        ]
-        heapify(self._queue)
+        ]  # sorted, so it is a heap
 
     def _best(self, need: int) -> VictimSelection | None:
         now = len(self._selections)
@@ -204,14 +273,14 @@ class _Attempt:
 
     def _examine(self, node: str, need: int) -> VictimSelection | None:
         """The cheapest on this node that is legal together with what was chosen before."""
-        candidate = self._left(self._places.candidate(node, self._unit))
+        candidate = self._left(self._nodes.candidate(node, self._unit))
         there = len(candidate.free) + len(candidate.leaving) + len(candidate.outgoing_devices)
         missing = need - there
         if missing > 0 and not self._can_lose(candidate.victims, missing):
             return None
         for victims in islice(sets(candidate.victims, missing), MOST_SETS):
             selection = taking(candidate, need, victims)
-            if self._permits(node, victims) and self._places.suits(self._unit, selection):
+            if self._permits(node, victims) and self._nodes.suits(self._unit, selection):
                 return selection
         return None
 

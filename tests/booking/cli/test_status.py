@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from booking.cli.__main__ import gpu
 from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.process.probes import serve
 from tests.booking.web.pages.site import Site
+from tests.booking.web.pages.test_queue_page import contended, foreseen
 from tests.browser.sample_data import add_bookings, add_cluster
 from tests.fakes.objects import a_lease, a_node, a_pod, shared_gpu
 
@@ -67,6 +69,22 @@ def test_tables_fit_a_hundred_columns(site: tuple[Site, str], words: str) -> Non
     table = run(site, *words.split()).stdout
     site[0].signing_in.administrators.discard("alice")
     assert max(map(len, table.splitlines())) <= 100
+
+
+def test_the_queue_says_when_gpus_are_taken_back(tmp_path: Path) -> None:
+    made = Site(tmp_path)
+    contended(made)
+    server = serve(made.app, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{server.port}"
+    before = run((made, address), "queue").stdout
+    foreseen(made, "alice-1", timedelta(hours=1))
+    after = run((made, address), "queue").stdout
+    server.close()
+    made.store.close()
+    assert "TAKEN BACK" not in before
+    (alice,) = (line for line in after.splitlines() if "alice-1" in line)
+    assert "TAKEN BACK" in after
+    assert "10:00" in alice
 
 
 def test_the_use_of_every_gpu_is_shown(site: tuple[Site, str]) -> None:

@@ -183,6 +183,7 @@ class Served:
         self.evictions = FakeEvictions()
         self.gpus = FakeGpus()
         self.visibility: Visibility = "load"
+        self.fair_shares = FairShares()
         service = BookingService(
             self.store,
             self.clock,

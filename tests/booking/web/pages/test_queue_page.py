@@ -1,21 +1,17 @@
 """*Queue*: who holds, deserves and waits for GPUs without a booking, on the page, by REST and for one pod."""
 
-import json
 from datetime import timedelta
 from typing import Any
 
-from click.testing import CliRunner
+import msgspec
 
-from booking.cli import server_connection
-from booking.cli.__main__ import gpu
-from booking.fair_shares.stored_record import KEY
+from booking.cluster_status.share_record import READ_EVERY
+from booking.fair_shares.stored_record import KEY, StoredRecord
 from booking.policy.fair_shares import FairShares
 from booking.principals import Principal
 from cluster import names
 from cluster.decide.eviction.costs import microseconds
-from cluster.decide.fairshare.settings import HOUR
 from cluster.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
-from cluster.process.probes import serve
 from tests.booking.web.pages.site import Site, page_text
 from tests.fakes.objects import A100, a100, a_lease, a_node, a_pod
 
@@ -32,6 +28,17 @@ def contended(site: Site) -> None:
     for age, (name, user) in enumerate(reversed(waiting.items())):
         pod = a_pod(name).of(user).asks(1).wants(A100).behind()
         site.cache.of(PODS).upsert(pod.created(now - timedelta(minutes=age)).obj)
+
+
+def foreseen(site: Site, pod: str, after: timedelta) -> None:
+    """The controller has recorded that GPUs are taken back for the pod so long from now, and it was read."""
+    site.clock.advance(READ_EVERY)
+    site.fair_shares = FairShares(mode="reclaim")
+    due = {A100: {f"uid-{pod}": microseconds(site.clock.now() + after)}}
+    record = StoredRecord(at=microseconds(site.clock.now()), books={A100: ()}, due=due)
+    meta = {"name": names.SHARES_RECORD, "namespace": names.NAMESPACE}
+    data = {KEY: msgspec.json.encode(record).decode()}
+    site.kube.create(CONFIG_MAPS, {"metadata": meta, "data": data}, namespace=names.NAMESPACE)
 
 
 def queue(site: Site, query: str = "") -> dict[str, Any]:
@@ -62,6 +69,20 @@ def test_the_page_shows_the_line(site: Site) -> None:
     text = page_text(site.see("/queue"))
     assert "alice-1 yours" in text
     assert text.count("another user's pod") == 2
+
+
+def test_it_is_shown_when_gpus_are_taken_back(site: Site) -> None:
+    contended(site)
+    assert "taken back" not in page_text(site.see("/queue"))
+    foreseen(site, "alice-1", timedelta(hours=1))
+    (model,) = queue(site)["models"]
+    assert {pod["name"]: pod["taken_at"] for pod in model["pods"] if pod["taken_at"]} == {
+        "alice-1": (site.clock.now() + timedelta(hours=1)).isoformat().replace("+00:00", "Z")
+    }
+    text = page_text(site.see("/queue"))
+    assert "GPUs are taken back for it" in text
+    assert "11:00" in text.partition("alice-1")[2].partition("another user's pod")[0]
+    assert "GPUs are taken back" in page_text(site.see("/why/default/alice-1"))
 
 
 def test_why_says_the_pods_place(site: Site) -> None:
@@ -105,38 +126,3 @@ def test_the_picture_has_everybodys_gpus_over_time_and_what_one_deserves(site: S
     assert found.deserved == (1.0, 1.0)
     page = site.see("/queue").get_data(as_text=True)
     assert 'class="a-mine band" d="M0.0 140H720.0V70H1440.0V140H0.0Z"' in page
-
-
-def test_when_gpus_of_others_are_taken_back_is_on_the_page_in_the_answer_to_why_and_in_the_command(
-    site: Site,
-) -> None:
-    """As the controller has recorded it, for the pod that is below its user's share alone."""
-    contended(site)
-    site.fair_shares = FairShares(mode="reclaim")
-    now = microseconds(site.clock.now())
-    due = {f"uid-{name}": now + HOUR for name in ("alice-1", "bob-1")}
-    record = {"at": now, "books": {A100: []}, "due": {A100: due}}
-    config_map = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": names.SHARES_RECORD, "namespace": site.terms.namespace},
-        "data": {KEY: json.dumps(record)},
-    }
-    site.kube.create(CONFIG_MAPS, config_map, namespace=site.terms.namespace)
-    (model,) = queue(site)["models"]
-    assert [pod["name"] for pod in model["pods"] if pod["taken_at"]] == ["alice-1"]
-    assert "taken back" in page_text(site.see("/queue")).lower()
-    assert "(at Mon 2 Mar 11:00)" in page_text(site.see("/why/default/alice-1"))
-    server = serve(site.app, "127.0.0.1", 0)
-    try:
-        given = {
-            server_connection.URL: f"http://127.0.0.1:{server.port}",
-            server_connection.TOKEN: "alice-token",
-            "KUBECONFIG": "/nowhere",
-        }
-        table = CliRunner().invoke(gpu, ["queue"], env=given, obj=site.clock, catch_exceptions=False).stdout
-    finally:
-        server.close()
-    (row,) = (line for line in table.splitlines() if "alice-1" in line)
-    assert "TAKEN BACK" in table
-    assert row.split()[-1] == "10:00"  # UTC
