@@ -7,6 +7,7 @@ import msgspec
 from cluster.objects.meta import Partial
 
 RequiredName = "requiredDuringSchedulingIgnoredDuringExecution"
+PreferredName = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class Requirement(Partial, frozen=True):
@@ -41,6 +42,8 @@ class NodeAffinity(Partial, frozen=True):
     """``spec.affinity.nodeAffinity``."""
 
     required: NodeSelector | None = msgspec.field(name=RequiredName, default=None)
+    preferred: tuple[msgspec.Raw, ...] | None = msgspec.field(name=PreferredName, default=None)
+    """Only whether there are any matters here."""
 
 
 class PodAffinityTerm(Partial, frozen=True):
@@ -60,6 +63,8 @@ class PodAffinity(Partial, frozen=True):
     """``spec.affinity.podAffinity`` or ``podAntiAffinity``; preferred terms are not conditions."""
 
     required: tuple[PodAffinityTerm, ...] | None = msgspec.field(name=RequiredName, default=None)
+    preferred: tuple[msgspec.Raw, ...] | None = msgspec.field(name=PreferredName, default=None)
+    """Only whether there are any matters here."""
 
 
 class Affinity(Partial, frozen=True):
