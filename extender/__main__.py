@@ -106,7 +106,7 @@ def _verbs(settings: Settings, state: ClusterState, clock: Clock, bind: Bind) ->
     # Behind another extender than ours, a node that it takes may be the second best.
     is_alone = settings.mode == "dedicated"
     placement, weight = settings.placement, settings.score_weight
-    narrowed = Contenders(state, prioritize, placement=placement, weight=weight) if is_alone else None
+    narrowed = Contenders(state, prioritize.scores, placement=placement, weight=weight) if is_alone else None
     return Verbs(
         filter=Filter(state, narrowed).answer_logged,
         prioritize=prioritize.answer_logged,

@@ -129,7 +129,9 @@ class _Reader:
     def chunks(self) -> bytes:
         """A body in chunks."""
         found: list[bytes] = []
-        while length := _number(self._up_to(_END, LONGEST_HEAD_BYTES).partition(b";")[0].decode("latin-1"), base=16):
+        while length := _number(
+            self._up_to(_END, LONGEST_HEAD_BYTES).partition(b";")[0].decode("latin-1"), base=16
+        ):
             found.append(self.exactly(length))
             if self.exactly(len(_END)) != _END or sum(map(len, found)) > LONGEST_BODY_BYTES:
                 raise ProtocolError("a chunk of the answer is not as long as it says, or one too many")

@@ -17,7 +17,7 @@ taints `PreferNoSchedule`        300  where a node has one
 ==============================  ====  =================================================================
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from cluster import names
@@ -26,7 +26,7 @@ from cluster.kube.resources import NODES
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from extender.state.cluster_state import ClusterState
-from extender.verbs.prioritize import Prioritize, placement_of
+from extender.verbs.prioritize import placement_of
 
 OTHERS: Final = 300
 """What kube-scheduler's plugins can add to a node for a pod that prefers none."""
@@ -35,15 +35,17 @@ A_POINT: Final = 10
 SPREAD_BY_DEFAULT: Final = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 """Controllers whose pods kube-scheduler spreads without being asked."""
 BINPACK: Final = names.PLACEMENTS[0]
+Scores = Callable[[Pod, GpuRequest, Sequence[str]], Sequence[int]]
+"""``Prioritize.scores``."""
 
 
 class Contenders:
     """Nodes that may still be chosen, by the scores that ``prioritize`` would give."""
 
-    def __init__(self, state: ClusterState, prioritize: Prioritize, *, placement: str, weight: int) -> None:
+    def __init__(self, state: ClusterState, scores: Scores, *, placement: str, weight: int) -> None:
         """Args: placement: of pods that request none; weight: the extender's in kube-scheduler's profile."""
         self._nodes: Mapping[str, Node] = state.of(NODES).live
-        self._scores = prioritize.scores
+        self._scores = scores
         self._placement = placement
         self._margin: Final = -(-OTHERS // (A_POINT * weight))
 
