@@ -51,7 +51,7 @@ class Contenders:
 
     def __call__(self, pod: Pod, request: GpuRequest, fitting: Sequence[str]) -> Sequence[str]:
         """Those of the nodes that fit that are less than the margin behind the best one; all if in doubt."""
-        if len(fitting) < 2 or placement_of(pod, self._placement) != BINPACK or prefers(pod):
+        if placement_of(pod, self._placement) != BINPACK or prefers(pod):
             return fitting
         scores = self._scores(pod, request, fitting)
         least = max(scores) - self._margin
