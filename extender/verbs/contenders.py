@@ -54,8 +54,9 @@ class Contenders:
         if placement_of(pod, self._placement) != BINPACK or prefers(pod):
             return fitting
         scores = self._scores(pod, request, fitting)
-        least = max(scores) - self._margin
-        if min(scores) > least:
+        values = set(scores)
+        least = max(values) - self._margin
+        if min(values) > least:
             return fitting
         found = [name for name, score in zip(fitting, scores, strict=True) if score > least]
         return fitting if any(map(self._is_avoided, found)) else found

@@ -132,7 +132,10 @@ class Prioritize:
             known = self._of_kind(placement, request)
             with self._state.locked() as ledger:
                 known.forget(ledger, self._reserved(pod, ledger) if placement == "booked-reserve" else {})
-                views = ledger.views(set(nodes).difference(known.by_node))
+                try:  # usually nothing is missing, and looking for what is takes as long again
+                    return list(map(known.by_node.__getitem__, nodes))
+                except KeyError:
+                    views = ledger.views(set(nodes).difference(known.by_node))
             for view in views:
                 known.by_node[view.name] = policy(request, view, known.reserved.get(view.name, NOTHING))
             return list(map(known.by_node.__getitem__, nodes))
