@@ -268,14 +268,8 @@ class ClusterState(ClusterCache):
     def awaiting_nodes(self) -> frozenset[str]:
         """The nodes that take no further pod until their kubelets have answered."""
         with self.locked() as ledger:
-            times: dict[str, list[float]] = {}
-            for uid, since in self._unanswered.items():
-                if holding := ledger.holding(uid):
-                    times.setdefault(holding.node, []).append(since)
-            now = self.clock.monotonic()
-            return frozenset(
-                node for node, since in times.items() if self.serving.is_full(node, since, monotonic=now)
-            )
+            found = {holding.node for uid in self._unanswered if (holding := ledger.holding(uid))}
+            return frozenset(node for node in found if self.awaits_answer(node))
 
     def places(self) -> BookedNodes:
         """The nodes that suit booked pods now; the same object as long as nothing has changed."""

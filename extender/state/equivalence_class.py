@@ -39,6 +39,8 @@ class Answer:
     """Code -> number of nodes that are rejected for it."""
     only: str = ""
     """The node that fits, if it is the only one that is named; else empty."""
+    left_out: int = 0
+    """Number of nodes that fit and are not named."""
 
     def naming(self, names: Sequence[str]) -> "Answer":
         """The same answer, in which only these of the nodes that fit are named, and none that does not.
@@ -47,7 +49,8 @@ class Answer:
         """
         if len(names) == self.fitting:
             return self
-        return replace(self, text=_text(map(_name, names), ()), only=names[0] if len(names) == 1 else "")
+        only, left_out = names[0] if len(names) == 1 else "", self.fitting - len(names)
+        return replace(self, text=_text(map(_name, names), ()), only=only, left_out=left_out)
 
 
 class EquivalenceClass:

@@ -28,6 +28,8 @@ from cluster.objects.pods import Pod
 from extender.state.cluster_state import ClusterState
 from extender.verbs.prioritize import placement_of
 
+WEIGHT: Final = 10
+"""The extender's weight where nothing is set, as in the chart."""
 OTHERS: Final = 300
 """What kube-scheduler's plugins can add to a node for a pod that prefers none."""
 A_POINT: Final = 10

@@ -67,6 +67,7 @@ class Filter:
             "uid": pod.metadata.uid,
             "nodes": len(names),
             "fitting": answer.fitting,
+            "left_out": answer.left_out,
             "reasons": answer.reasons,
         }
         return LoggedAnswer(answer.text, ANSWERED, line, answer.reasons)

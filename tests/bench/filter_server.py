@@ -18,7 +18,7 @@ from cluster.process.clock import SystemClock
 from cluster.process.probes import serve
 from extender.http_server.server import App, Verbs, create_app
 from extender.metrics import Metrics
-from extender.verbs.contenders import Contenders
+from extender.verbs.contenders import WEIGHT, Contenders
 from extender.verbs.filter import Filter
 from extender.verbs.prioritize import Prioritize
 from extender.wire import (
@@ -31,7 +31,6 @@ from extender.wire import (
     HostPriority,
     LoggedAnswer,
 )
-from devcluster.product.scheduler_profile import WEIGHT
 from tests.bench.child import announce, await_end
 from tests.bench.cluster_of_shares import a_shared_state
 from tests.bench.measured_cluster import a_state
