@@ -62,14 +62,15 @@ class Filter:
         self._state.note(Rejection(pod, request, rejected, seen, is_booked_by_others=is_booked_by_others))
         if answer.only:
             self._state.reserve_softly(request, answer.only)  # prioritize is not asked then
-        line = {
+        line: dict[str, object] = {
             "pod": pod.key,
             "uid": pod.metadata.uid,
             "nodes": len(names),
             "fitting": answer.fitting,
-            "left_out": answer.left_out,
             "reasons": answer.reasons,
         }
+        if answer.left_out:
+            line["left_out"] = answer.left_out
         return LoggedAnswer(answer.text, ANSWERED, line, answer.reasons)
 
     def _with_hold(self, pod: Pod, request: GpuRequest, hold: Hold, names: Iterable[str]) -> Answer:

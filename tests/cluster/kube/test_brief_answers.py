@@ -17,7 +17,10 @@ from cluster.kube.errors import Conflict, ServerError, Unreachable
 from cluster.kube.transport import Call, Timeouts, Transport
 
 WHOLE = b"HTTP/1.1 201 Created\r\nDate: today\r\nContent-Length: 4\r\n\r\nbody"
-CHUNKS = b"HTTP/1.1 409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nbo\r\n2\r\ndy\r\n0\r\nTrailer: 1\r\n\r\n"
+CHUNKS = (
+    b"HTTP/1.1 409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"2;x=y\r\nbo\r\n2\r\ndy\r\n0\r\nTrailer: 1\r\n\r\n"
+)
 TO_THE_END = b"HTTP/1.1 200 OK\r\n\r\nbody"
 FINAL = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody"
 
