@@ -294,10 +294,11 @@ class Transport:
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         url = self._root + call.path + ("?" + urlencode(call.query) if call.query else "")
-        if call.is_brief and not stream and isinstance(self._pool, _Brief) and self._pool.proxy is None:
-            return self._brief(call, until, url, headers, read_timeout)
+        pool = self._pool
+        if call.is_brief and not stream and isinstance(pool, _Brief) and pool.proxy is None:
+            return self._brief(pool, call, until, url=url, headers=headers, read_timeout=read_timeout)
         try:
-            answer = self._pool.request(
+            answer = pool.request(
                 call.verb,
                 url,
                 body=call.body,
@@ -315,7 +316,14 @@ class Transport:
         return answer
 
     def _brief(
-        self, call: Call, until: "_Until", url: str, headers: dict[str, str], read_timeout: float
+        self,
+        pool: _Brief,
+        call: Call,
+        until: "_Until",
+        *,
+        url: str,
+        headers: dict[str, str],
+        read_timeout: float,
     ) -> BaseHTTPResponse:
         """As ``_exchange``, past everything of urllib3 but its pool and its way to connect."""
         connect = self._timeout(call, until, read_timeout).connect_timeout
@@ -328,7 +336,7 @@ class Transport:
 
         try:
             request = request_bytes(call.verb, url, {"Host": self._host, **headers}, call.body or b"")
-            answer = self._pool.exchange(request, connect, left)
+            answer = pool.exchange(request, connect, left)
         except (ConnectTimeoutError, NewConnectionError) as error:
             raise Unsent(call.request, str(error)) from error
         except (HTTPError, OSError) as error:

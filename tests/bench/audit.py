@@ -11,11 +11,11 @@ import msgspec
 from cluster import names
 
 
-class _Object(msgspec.Struct):
+class _Object(msgspec.Struct, frozen=True):
     resource: str = ""
 
 
-class _Entry(msgspec.Struct, rename="camel"):
+class _Entry(msgspec.Struct, frozen=True, rename="camel"):
     verb: str
     stage: str
     object_ref: _Object = _Object()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster import names
 from cluster.decide.request import GpuRequest
 from cluster.kube.resources import NODES
 from cluster.objects.nodes import Taint
@@ -97,7 +98,7 @@ PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
         preferring(topologySpreadConstraints=[{"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}]),
         preferring(resourceClaims=[{"name": "a"}]),
         replica(a_pod().asks(1), "ReplicaSet"),
-        a_pod().asks(1).with_annotation("gpu-booking.io/placement", "spread").obj,
+        a_pod().asks(1).with_annotation(names.PLACEMENT, "spread").obj,
     ],
 )
 def test_a_pod_for_which_the_scheduler_prefers_nodes_gets_all_that_fit(pod: Pod) -> None:
