@@ -51,6 +51,7 @@ from extender.pending.requeue import EVERY as REQUEUE_EVERY
 from extender.pending.requeue import Requeue
 from extender.settings import Settings
 from extender.state.cluster_state import ClusterState
+from extender.verbs.contenders import Contenders
 from extender.verbs.filter import Filter
 from extender.verbs.preempt import Preempt, Terms
 from extender.verbs.prioritize import Prioritize
@@ -101,9 +102,14 @@ def _cluster_state(settings: Settings, clock: Clock) -> ClusterState:
 
 
 def _verbs(settings: Settings, state: ClusterState, clock: Clock, bind: Bind) -> Verbs:
+    prioritize = Prioritize(state, clock, settings.placement)
+    # Behind another extender than ours, a node that it takes may be the second best.
+    is_alone = settings.mode == "dedicated"
+    placement, weight = settings.placement, settings.score_weight
+    narrowed = Contenders(state, prioritize.scores, placement=placement, weight=weight) if is_alone else None
     return Verbs(
-        filter=Filter(state).answer_logged,
-        prioritize=Prioritize(state, clock, settings.placement).answer_logged,
+        filter=Filter(state, narrowed).answer_logged,
+        prioritize=prioritize.answer_logged,
         preempt=Preempt(state, clock, terms(settings)),
         bind=bind,
         refuse_bind=bind.refuse,

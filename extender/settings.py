@@ -51,6 +51,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     booking server need the same."""
     placement: Placement = "binpack"
     """Which of the nodes that fit is best, for pods that request no policy."""
+    score_weight: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
+    """Mode `dedicated`: the `weight` of the extender's entry in kube-scheduler's profile. Nodes that can
+    no longer win against the best one are not named to it; with 1 all nodes that fit are."""
     bind_window: Annotated[int, msgspec.Meta(ge=1, le=64)] = 8
     """How many pods may be on their way to a node before its kubelet has answered for one, at most: so many
     can be lost when its agent dies. A node starts with 1, and each answer widens it."""

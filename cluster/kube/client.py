@@ -184,6 +184,7 @@ class KubeClient:
                 body=msgspec.json.encode(body),
                 within=within,
                 answered=answered,
+                is_brief=True,
             )
         )
 

@@ -28,6 +28,8 @@ from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
+KEPT_SECONDS: Final = 5.0
+"""How long a token is used before the official client is asked again: it reads a pod's token every minute."""
 _KEY: Final = "BearerToken"
 _BEARER: Final = "bearer "
 _HTTPS: Final = 443
@@ -39,13 +41,19 @@ Load = Callable[[Configuration], None]
 class OfficialAccess:
     """The API server by a configuration of the official client."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: Load, clock: Clock | None = None) -> None:
         """Load the configuration.
+
+        Args:
+            load: fills it in.
+            clock: with it a token is kept for ``KEPT_SECONDS``.
 
         Raises:
             BadConnectionError: it cannot be loaded.
         """
-        self._load = load
+        self._load, self._clock = load, clock
+        self._kept: tuple[float, str | None] | None = None
+        """Until when a token is used, by the clock, and the token."""
         self._configuration = Configuration()
         self._loaded()
 
@@ -61,6 +69,15 @@ class OfficialAccess:
 
     def token(self) -> str | None:
         """The present bearer token, renewed by the official client when it is due; None to send none."""
+        if self._clock is None:
+            return self._asked()
+        now, kept = self._clock.monotonic(), self._kept
+        if kept is None or now >= kept[0]:
+            self._kept = kept = now + KEPT_SECONDS, self._asked()
+        return kept[1]
+
+    def _asked(self) -> str | None:
+        """The token as the official client has it, which fills in the whole configuration for each."""
         try:
             value = self._configuration.get_api_key_with_prefix(_KEY)
         except (ConfigException, OSError) as error:
@@ -72,6 +89,7 @@ class OfficialAccess:
         """The server answered 401: load the credentials again; the old ones if that fails."""
         try:
             self._loaded()
+            self._kept = None
         except BadConnectionError as error:
             log.warning("the credentials cannot be read again: the previous ones are used", error=str(error))
 
@@ -121,7 +139,7 @@ def configured(
         # The loader knows no other scheme than https, and no path.
         loader.host = configuration.host = checked.server
 
-    return OfficialAccess(load)
+    return OfficialAccess(load, clock)
 
 
 Document = tuple[Path, dict[str, Any]]

@@ -4,7 +4,7 @@ import math
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,6 +21,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from urllib3.response import BaseHTTPResponse, HTTPResponse
 from urllib3.util.ssl_ import create_urllib3_context
 
+from cluster.kube.brief_answers import BriefAnswer, read_answer, request_bytes
 from cluster.kube.connection import ApiServerAccess
 from cluster.kube.errors import Malformed, Refusal, Request, Unreachable, Unsent, refusal_of, refused
 from cluster.process.clock import Clock
@@ -64,6 +65,8 @@ class Call:
     """Seconds within which it is sent, or not at all; None for no limit."""
     answered: float | None = None
     """Seconds to wait for its answer; None for the usual timeout."""
+    is_brief: bool = False
+    """Whether request and answer are small: then they cost less."""
 
     @property
     def request(self) -> Request:
@@ -146,7 +149,46 @@ class ApiServer(HTTPSConnection):
         return context
 
 
-class _Pool(HTTPSConnectionPool):
+class _Brief(HTTPConnectionPool):
+    """A pool that can also exchange a brief request and its answer, on the same connections."""
+
+    def exchange(self, request: bytes, connect: float, left: Callable[[], float]) -> BriefAnswer:
+        """Send a request, and read its answer whole.
+
+        Args:
+            request: as ``request_bytes`` makes it.
+            connect: seconds for the connection, TCP and TLS each.
+            left: returns the seconds in which the next bytes of the answer must come.
+
+        Raises:
+            HTTPError: no connection, or a broken answer.
+            OSError: the connection broke, or was silent for too long.
+        """
+        connection, stays = self._get_conn(), False
+        try:
+            connection.timeout = connect
+            self._validate_conn(connection)
+            sock = connection.sock
+            if sock is None:
+                connection.connect()
+                sock = connection.sock
+            sock.settimeout(left())
+            sock.sendall(request)
+
+            def receive(most: int) -> bytes:
+                sock.settimeout(left())
+                return sock.recv(most)
+
+            answer = read_answer(receive)
+            stays = answer.stays
+        finally:
+            if not stays:
+                connection.close()
+            self._put_conn(connection)
+        return answer
+
+
+class _Pool(_Brief, HTTPSConnectionPool):
     ConnectionCls = ApiServer
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -185,10 +227,11 @@ class Transport:
         self._began: datetime | None = None
         """The API server's time at the zero of our monotonic clock, by its last answer."""
         self._pools = connection.pools(connections, _OPTIONS)
-        self._pools.pool_classes_by_scheme = {"http": HTTPConnectionPool, "https": _Pool}
+        self._pools.pool_classes_by_scheme = {"http": _Brief, "https": _Pool}
         # Looked up once: finding the pool of an address takes a sixth of the time of a request.
         self._pool = self._pools.connection_from_url(self._server)
         self._root = urlsplit(self._server).path
+        self._host = urlsplit(self._server).netloc.rpartition("@")[2]
 
     def skew(self) -> timedelta | None:
         """The API server's clock minus ours, to the second; None before its first answer.
@@ -251,8 +294,11 @@ class Transport:
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         url = self._root + call.path + ("?" + urlencode(call.query) if call.query else "")
+        pool = self._pool
+        if call.is_brief and not stream and isinstance(pool, _Brief) and pool.proxy is None:
+            return self._brief(pool, call, until, url=url, headers=headers, read_timeout=read_timeout)
         try:
-            answer = self._pool.request(
+            answer = pool.request(
                 call.verb,
                 url,
                 body=call.body,
@@ -268,6 +314,35 @@ class Transport:
             raise Unreachable(call.request, str(error)) from error
         self._note_date(answer.headers.get("Date"))
         return answer
+
+    def _brief(
+        self,
+        pool: _Brief,
+        call: Call,
+        until: "_Until",
+        *,
+        url: str,
+        headers: dict[str, str],
+        read_timeout: float,
+    ) -> BaseHTTPResponse:
+        """As ``_exchange``, past everything of urllib3 but its pool and its way to connect."""
+        connect = self._timeout(call, until, read_timeout).connect_timeout
+
+        def left() -> float:
+            seconds = min(read_timeout, until.answered - self._clock.monotonic())
+            if seconds <= 0:
+                raise TimeoutError("the answer did not come in time")
+            return seconds
+
+        try:
+            request = request_bytes(call.verb, url, {"Host": self._host, **headers}, call.body or b"")
+            answer = pool.exchange(request, connect, left)
+        except (ConnectTimeoutError, NewConnectionError) as error:
+            raise Unsent(call.request, str(error)) from error
+        except (HTTPError, OSError) as error:
+            raise Unreachable(call.request, str(error)) from error
+        self._note_date(answer.headers.get("date"))
+        return HTTPResponse(answer.body, answer.headers, answer.status)
 
     def _timeout(self, call: Call, until: "_Until", read: float) -> urllib3.Timeout:
         """Timeouts for the connection, TCP and TLS each, and for the answer."""

@@ -7,6 +7,7 @@ import msgspec
 from cluster.objects.meta import Partial
 
 RequiredName = "requiredDuringSchedulingIgnoredDuringExecution"
+PreferredName = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class Requirement(Partial, frozen=True):
@@ -37,10 +38,15 @@ class NodeSelector(Partial, frozen=True):
     node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
 
 
+class Preference(Partial, frozen=True):
+    """A preferred term. Only whether there is one matters here."""
+
+
 class NodeAffinity(Partial, frozen=True):
     """``spec.affinity.nodeAffinity``."""
 
     required: NodeSelector | None = msgspec.field(name=RequiredName, default=None)
+    preferred: tuple[Preference, ...] | None = msgspec.field(name=PreferredName, default=None)
 
 
 class PodAffinityTerm(Partial, frozen=True):
@@ -60,6 +66,7 @@ class PodAffinity(Partial, frozen=True):
     """``spec.affinity.podAffinity`` or ``podAntiAffinity``; preferred terms are not conditions."""
 
     required: tuple[PodAffinityTerm, ...] | None = msgspec.field(name=RequiredName, default=None)
+    preferred: tuple[Preference, ...] | None = msgspec.field(name=PreferredName, default=None)
 
 
 class Affinity(Partial, frozen=True):

@@ -25,6 +25,7 @@ from extender.pending.pending_reasons import PendingReasons
 from extender.pending.requeue import EVERY as REQUEUES_EVERY
 from extender.pending.requeue import Requeue
 from extender.state.cluster_state import ClusterState
+from extender.verbs.contenders import WEIGHT, Contenders
 from extender.verbs.filter import Filter
 from extender.verbs.prioritize import Prioritize
 from extender.verdict_lease import EVERY as RENEWS_VERDICTS_EVERY
@@ -65,8 +66,9 @@ class Extender(Part):
             lease=names.SCHEDULER_LEASE,
             prefix=SCHEDULER,
         )
-        self._filter = Filter(state)
         self._prioritize = Prioritize(state, self.clock)
+        scores, placement = self._prioritize.scores, names.PLACEMENTS[0]
+        self._filter = Filter(state, Contenders(state, scores, placement=placement, weight=WEIGHT))
         self._bind = Bind(self.kube, state, self.clock, keyed_lock, leads=leads, patience=0)
         assumed_binds = AssumedBinds(self.kube, state, self.clock, keyed_lock)
         requeue = Requeue(self.kube, state, self.clock, namespace=names.NAMESPACE)

@@ -7,7 +7,7 @@ and the order of the answer does not matter to kube-scheduler.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from typing import Final
@@ -38,7 +38,19 @@ class Answer:
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Code -> number of nodes that are rejected for it."""
     only: str = ""
-    """The node that fits, if it is the only one; else empty."""
+    """The node that fits, if it is the only one that is named; else empty."""
+    left_out: int = 0
+    """Number of nodes that fit and are not named."""
+
+    def naming(self, names: Sequence[str]) -> "Answer":
+        """The same answer, in which only these of the nodes that fit are named, and none that does not.
+
+        kube-scheduler reads why nodes do not fit only if none does.
+        """
+        if len(names) == self.fitting:
+            return self
+        only, left_out = names[0] if len(names) == 1 else "", self.fitting - len(names)
+        return replace(self, text=_text(map(_name, names), ()), only=only, left_out=left_out)
 
 
 class EquivalenceClass:

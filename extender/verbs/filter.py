@@ -1,6 +1,6 @@
 """The verb ``filter``: which of the offered nodes can give the pod its devices."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -17,13 +17,17 @@ from extender.state.equivalence_class import Answer, Verdicts, uncached_answer
 from extender.wire import WHOLE_NODES, ExtenderArgs, ExtenderFilterResult, LoggedAnswer
 
 ANSWERED: Final = "filter answered"
+Narrowed = Callable[[Pod, GpuRequest, Sequence[str]], Sequence[str]]
+"""``(pod, request, nodes that fit)`` -> those of them that kube-scheduler may still choose."""
 
 
 class Filter:
     """Answers ``filter``; the decision is ``predicates.rejection``, cached per equivalence class."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, narrowed: Narrowed | None = None) -> None:
+        """Args: narrowed: which nodes that fit are named (``contenders``); all of them by default."""
         self._state = state
+        self._narrowed = narrowed
 
     def __call__(self, arguments: ExtenderArgs) -> ExtenderFilterResult:
         """The answer for a caller in this process."""
@@ -58,13 +62,15 @@ class Filter:
         self._state.note(Rejection(pod, request, rejected, seen, is_booked_by_others=is_booked_by_others))
         if answer.only:
             self._state.reserve_softly(request, answer.only)  # prioritize is not asked then
-        line = {
+        line: dict[str, object] = {
             "pod": pod.key,
             "uid": pod.metadata.uid,
             "nodes": len(names),
             "fitting": answer.fitting,
             "reasons": answer.reasons,
         }
+        if answer.left_out:
+            line["left_out"] = answer.left_out
         return LoggedAnswer(answer.text, ANSWERED, line, answer.reasons)
 
     def _with_hold(self, pod: Pod, request: GpuRequest, hold: Hold, names: Iterable[str]) -> Answer:
@@ -90,7 +96,11 @@ class Filter:
             soft_reserved = self._soft_reserved(request, names, equivalence.fitting, other)
             other |= dict.fromkeys(soft_reserved, RESERVED)
             answer = equivalence.whole() if is_whole and not other else equivalence.about(names, other)
-            return answer, frozenset(soft_reserved)
+            fits = list(equivalence.fitting) if is_whole and not other else None
+        if self._narrowed and answer.fitting > 1:
+            fits = _fits(names, equivalence.fitting, other) if fits is None else fits
+            answer = answer.naming(self._narrowed(pod, request, fits))
+        return answer, frozenset(soft_reserved)
 
     def _soft_reserved(
         self, request: GpuRequest, names: Iterable[str], fitting: Container[str], other: Verdicts

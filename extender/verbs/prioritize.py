@@ -70,15 +70,9 @@ class Prioritize:
         Raises:
             QuantityError: an amount of GPUs that cannot be read.
         """
-        nodes = arguments.node_names or ()
-        return [
-            HostPriority(host=name, score=score)
-            for name, score in zip(
-                nodes,
-                self._ranked(arguments, self._state.request(self._state.with_claims(arguments.pod))),
-                strict=True,
-            )
-        ]
+        pod, nodes = arguments.pod, arguments.node_names or ()
+        scores = self.scores(pod, self._state.request(self._state.with_claims(pod)), nodes)
+        return [HostPriority(host=name, score=score) for name, score in zip(nodes, scores, strict=True)]
 
     def answer_logged(self, arguments: ExtenderArgs) -> LoggedAnswer:
         """The encoded answer: by how much each node is better than the worst of them.
@@ -92,7 +86,7 @@ class Prioritize:
         """
         pod, nodes = self._state.with_claims(arguments.pod), arguments.node_names or ()
         request = self._state.request(pod)
-        scores = self._ranked(arguments, request)
+        scores = self.scores(pod, request, nodes)
         least, best = min(scores, default=0), max(scores, default=None)
         first = None if best is None else nodes[scores.index(best)]
         if first is not None:
@@ -112,10 +106,9 @@ class Prioritize:
         }
         return LoggedAnswer(msgspec.json.encode(better), ANSWERED, line)
 
-    def _ranked(self, arguments: ExtenderArgs, request: GpuRequest) -> list[int]:
-        """The scores of the offered nodes, in their order."""
-        pod, nodes = arguments.pod, arguments.node_names or ()
-        scores = self._scores(pod, request, nodes)
+    def scores(self, pod: Pod, request: GpuRequest, nodes: Sequence[str]) -> list[int]:
+        """The scores of these nodes, 0 to ``MAX_SCORE``, in their order."""
+        scores = self._by_policy(pod, request, nodes)
         if request.demand and (awaiting := self._state.awaiting_nodes()):
             # Another node that is nearly as good takes the pod now.
             scores = [
@@ -131,7 +124,7 @@ class Prioritize:
             for score, is_best in zip(scores, best, strict=True)
         ]
 
-    def _scores(self, pod: Pod, request: GpuRequest, nodes: Sequence[str]) -> list[int]:
+    def _by_policy(self, pod: Pod, request: GpuRequest, nodes: Sequence[str]) -> list[int]:
         """Scores by the policy alone; cached, and computed again only for nodes that have changed."""
         placement = placement_of(pod, self._placement)
         policy = POLICIES[placement]
@@ -139,7 +132,10 @@ class Prioritize:
             known = self._of_kind(placement, request)
             with self._state.locked() as ledger:
                 known.forget(ledger, self._reserved(pod, ledger) if placement == "booked-reserve" else {})
-                views = ledger.views(set(nodes).difference(known.by_node))
+                try:  # usually nothing is missing, and looking for what is takes as long again
+                    return list(map(known.by_node.__getitem__, nodes))
+                except KeyError:
+                    views = ledger.views(set(nodes).difference(known.by_node))
             for view in views:
                 known.by_node[view.name] = policy(request, view, known.reserved.get(view.name, NOTHING))
             return list(map(known.by_node.__getitem__, nodes))

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from cluster import names
 from cluster.process import logs
 from cluster.process.clock import SystemClock
 from cluster.process.probes import serve
 from extender.http_server.server import App, Verbs, create_app
 from extender.metrics import Metrics
+from extender.verbs.contenders import WEIGHT, Contenders
 from extender.verbs.filter import Filter
+from extender.verbs.prioritize import Prioritize
 from extender.wire import (
     ExtenderArgs,
     ExtenderBindingArgs,
@@ -78,7 +81,9 @@ def main(nodes: int, *, shared: bool = False) -> None:
     """Serve until standard input ends."""
     logs.configure(level="info")
     state = a_shared_state(nodes) if shared else a_state(nodes)
-    ours, echo = _app(Filter(state).answer_logged), _app(_echo)
+    scores = Prioritize(state, SystemClock()).scores
+    narrowed = Contenders(state, scores, placement=names.PLACEMENTS[0], weight=WEIGHT)
+    ours, echo = _app(Filter(state, narrowed).answer_logged), _app(_echo)
     # As in the extender after its first synchronisation (extender/__main__.py).
     gc.collect()
     gc.freeze()

@@ -51,8 +51,10 @@ def a_state(nodes: int) -> ClusterState:
         state.of(NODES).upsert(a_node(name, *gpus_of(name, number)))
         state.of(LEASES).upsert(a_lease(name, renewed=clock.now()))
         for index, uuid in enumerate(uuids_of(name)[:HELD]):
-            state.of(PODS).upsert(a_pod(f"p-{name}-{index}").asks(1).on(name, {"main": (uuid,)}).obj)
-        state.of(PODS).upsert(a_pod(f"p-{name}-{HELD}").on(name).obj)
+            state.of(PODS).upsert(
+                a_pod(f"p-{name}-{index}").asks(1).on(name, {"main": (uuid,)}).ended("Running").obj
+            )
+        state.of(PODS).upsert(a_pod(f"p-{name}-{HELD}").on(name).ended("Running").obj)
     return state
 
 

@@ -26,6 +26,7 @@ from extender.binding.assumed_binds import ASK_AFTER, AssumedBinds
 from extender.binding.bind import Bind
 from extender.binding.keyed_lock import KeyedLock
 from extender.state.cluster_state import ClusterState
+from extender.verbs.contenders import OTHERS, WEIGHT, Contenders
 from extender.verbs.filter import Filter
 from extender.verbs.prioritize import Prioritize
 from extender.wire import ExtenderArgs, ExtenderBindingArgs
@@ -132,6 +133,9 @@ class PlacementMachine(Booked):
         keyed_lock = KeyedLock(self.clock)
         kube: Any = self.kube
         self.filter = Filter(self.state)
+        scores = Prioritize(self.state, self.clock).scores
+        narrowed = Contenders(self.state, scores, placement="binpack", weight=WEIGHT)
+        self.narrowed = Filter(self.state, narrowed)
         self.prioritize = Prioritize(self.state, self.clock)
         self.bind = Bind(kube, self.state, self.clock, keyed_lock, leads=lambda: self.leads, patience=0)
         self.settling = AssumedBinds(kube, self.state, self.clock, keyed_lock)
@@ -250,6 +254,9 @@ class PlacementMachine(Booked):
             assert score.score == self._fullness(pod, score.host)
             if pod.metadata.uid not in self.known.binds:
                 self._check_choice(pod, score.host, fits=score.host in fitting)
+        full = {name: self._fullness(pod, name) for name in fitting}
+        best = [name for name in fitting if full[name] > max(full.values()) - OTHERS // (10 * WEIGHT)]
+        assert sorted(self.narrowed(arguments).node_names) == best
         node = pick.one(fitting) if fitting and not pick.chance(8) else pick.one(NODES)
         return f"{pod.metadata.name}, {fitting} fit: {self._bind(pod, node, fits=node in fitting)}"
 

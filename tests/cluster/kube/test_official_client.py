@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kubernetes.client.configuration import Configuration
 from kubernetes.config.config_exception import ConfigException
 
 from cluster.fake.clock import FakeClock
 from cluster.kube.client import KubeClient
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.errors import Unauthorized
-from cluster.kube.official_client import OfficialAccess, configured
+from cluster.kube.official_client import KEPT_SECONDS, OfficialAccess, configured
 from cluster.kube.resources import PODS
 from tests.fakes.apiserver import Answer, ScriptedServer, scripted_server
 
@@ -91,3 +92,20 @@ def test_a_proxy_of_the_environment_is_used_except_for_what_bypasses_it(
     monkeypatch.setenv("no_proxy", "10.96.0.0/12")
     assert access(mounted, "https://192.0.2.1").pools(4, ()).proxy.host == "proxy.example.org"
     assert access(mounted, "https://10.96.0.1").pools(4, ()).proxy is None
+
+
+def test_a_token_is_kept_for_some_seconds_but_not_after_it_was_refused() -> None:
+    given, clock = iter(("first", "second", "third")), FakeClock()
+
+    def renew(configuration: Configuration) -> None:
+        configuration.api_key = {"BearerToken": f"Bearer {next(given)}"}
+
+    def load(configuration: Configuration) -> None:
+        configuration.host, configuration.refresh_api_key_hook = "https://10.0.0.1", renew
+
+    access = OfficialAccess(load, clock)
+    assert [access.token(), access.token()] == ["first", "first"]
+    clock.advance(KEPT_SECONDS)
+    assert access.token() == "second"
+    access.invalidate()
+    assert access.token() == "third"

@@ -1,0 +1,81 @@
+"""Which of the nodes that fit may still be chosen, so that kube-scheduler need not rank the others.
+
+kube-scheduler multiplies a point of our score by ten times the extender's weight and adds it to the scores of
+its own plugins. Where these cannot make up for what a node lacks behind the best one, naming it changes no
+choice, and costs both sides: the scheduler runs its own plugins over every node that is left, and asks for
+scores where it is more than one. What the plugins of a profile without changes can add (1.30 to 1.37):
+
+==============================  ====  =================================================================
+plugin                          most  for which pods
+==============================  ====  =================================================================
+fit, balance, images             300  all (100 each)
+node affinity                    200  with preferred terms
+affinity to pods                 200  with preferred terms; also by those of other pods, which we ignore
+topology spread                  200  with constraints, or replicas of what spreads by default
+ResourceClaims                   200  with claims
+taints `PreferNoSchedule`        300  where a node has one
+==============================  ====  =================================================================
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from cluster import names
+from cluster.decide.request import GpuRequest
+from cluster.kube.resources import NODES
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from extender.state.cluster_state import ClusterState
+from extender.verbs.prioritize import placement_of
+
+WEIGHT: Final = 10
+"""The extender's weight where nothing is set, as in the chart."""
+OTHERS: Final = 300
+"""What kube-scheduler's plugins can add to a node for a pod that prefers none."""
+A_POINT: Final = 10
+"""What one point of ours is worth there at weight 1."""
+SPREAD_BY_DEFAULT: Final = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
+"""Controllers whose pods kube-scheduler spreads without being asked."""
+BINPACK: Final = names.PLACEMENTS[0]
+Scores = Callable[[Pod, GpuRequest, Sequence[str]], Sequence[int]]
+"""``Prioritize.scores``."""
+
+
+class Contenders:
+    """Nodes that may still be chosen, by the scores that ``prioritize`` would give."""
+
+    def __init__(self, state: ClusterState, scores: Scores, *, placement: str, weight: int) -> None:
+        """Args: placement: of pods that request none; weight: the extender's in kube-scheduler's profile."""
+        self._nodes: Mapping[str, Node] = state.of(NODES).live
+        self._scores = scores
+        self._placement = placement
+        self._margin: Final = -(-OTHERS // (A_POINT * weight))
+
+    def __call__(self, pod: Pod, request: GpuRequest, fitting: Sequence[str]) -> Sequence[str]:
+        """Those of the nodes that fit that are less than the margin behind the best one; all if in doubt."""
+        if placement_of(pod, self._placement) != BINPACK or prefers(pod):
+            return fitting
+        scores = self._scores(pod, request, fitting)
+        values = set(scores)
+        least = max(values) - self._margin
+        if min(values) > least:
+            return fitting
+        found = [name for name, score in zip(fitting, scores, strict=True) if score > least]
+        return fitting if any(map(self._is_avoided, found)) else found
+
+    def _is_avoided(self, name: str) -> bool:
+        node = self._nodes.get(name)
+        return node is None or any(taint.effect == "PreferNoSchedule" for taint in node.spec.taints or ())
+
+
+def prefers(pod: Pod) -> bool:
+    """Whether kube-scheduler prefers some nodes for this pod in a way that can outdo our scores."""
+    spec, controller = pod.spec, pod.metadata.controller
+    affinity = spec.affinity
+    terms = (affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+    return bool(
+        any(one.preferred for one in terms if one)
+        or spec.topology_spread_constraints
+        or spec.resource_claims
+        or (controller and controller.kind in SPREAD_BY_DEFAULT)
+    )

@@ -1,0 +1,126 @@
+"""What filter leaves out could not have been chosen."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster import names
+from cluster.decide.request import GpuRequest
+from cluster.kube.resources import NODES
+from cluster.objects.nodes import Taint
+from cluster.objects.pods import Pod
+from extender.verbs.contenders import OTHERS, Contenders
+from extender.verbs.filter import Filter
+from extender.verbs.prioritize import Prioritize
+from extender.wire import MAX_SCORE, ExtenderArgs
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import PodBuilder, a_node, a_pod
+
+NAMES = tuple(f"n{number}" for number in range(6))
+
+
+@given(
+    ours=st.lists(st.integers(0, MAX_SCORE), min_size=6, max_size=6),
+    plugins=st.lists(st.integers(0, OTHERS - 1), min_size=6, max_size=6),
+    weight=st.integers(1, 100),
+)
+def test_no_node_is_left_out_that_the_scheduler_could_have_chosen(
+    ours: list[int], plugins: list[int], weight: int
+) -> None:
+    cluster = Cluster()
+    for name in NAMES:
+        cluster.nodes.upsert(a_node(name))
+
+    def scores(_pod: Pod, _request: GpuRequest, names: Sequence[str]) -> list[int]:
+        return [ours[NAMES.index(name)] for name in names]
+
+    pod = a_pod().asks(1).obj
+    found = Contenders(cluster.state, scores, placement="binpack", weight=weight)(
+        pod, cluster.state.request(pod), NAMES
+    )
+    totals = [plugin + 10 * weight * score for plugin, score in zip(plugins, ours, strict=True)]
+    assert {name for name, total in zip(NAMES, totals, strict=True) if total == max(totals)} <= set(found)
+
+
+def half_used() -> Cluster:
+    """A node of which three of four GPUs are in use, and an empty one."""
+    cluster = Cluster()
+    cluster.add_node("n0")
+    cluster.add_node("n1")
+    cluster.create(
+        a_pod("q").asks(3).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1", "GPU-n1-2")}).ended("Running")
+    )
+    return cluster
+
+
+def named(cluster: Cluster, pod: Pod, placement: str = "binpack") -> list[str]:
+    scores = Prioritize(cluster.state, cluster.clock, placement).scores
+    narrowed = Contenders(cluster.state, scores, placement=placement, weight=10)
+    answer = Filter(cluster.state, narrowed)(ExtenderArgs(pod=pod, node_names=("n0", "n1", "unknown")))
+    if answer.node_names == ["n1"]:
+        assert not answer.failed_and_unresolvable_nodes  # nobody reads why the others do not fit
+    return sorted(answer.node_names)
+
+
+def test_the_only_node_that_is_named_gets_a_soft_reservation_as_prioritize_is_not_asked() -> None:
+    cluster = half_used()
+    pod = cluster.create(a_pod().asks(1))
+
+    assert named(cluster, pod) == ["n1"]
+    assert set(cluster.state.soft.of_others("another")) == {"n1"}
+    assert named(cluster, cluster.create(a_pod("r").asks(1))) == ["n0"]
+    assert cluster.state.rejections[pod.metadata.uid].nodes == {"unknown"}
+
+
+def preferring(**spec: object) -> Pod:
+    raw = a_pod().asks(1).raw
+    return msgspec.convert({**raw, "spec": {**raw["spec"], **spec}}, Pod)  # type: ignore[dict-item]
+
+
+def replica(builder: PodBuilder, kind: str) -> Pod:
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "a", "uid": "u", "controller": True}
+    raw = builder.raw
+    return msgspec.convert({**raw, "metadata": {**raw["metadata"], "ownerReferences": [owner]}}, Pod)  # type: ignore[dict-item]
+
+
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        preferring(affinity={"nodeAffinity": PREFERRED}),
+        preferring(affinity={"podAffinity": PREFERRED}),
+        preferring(affinity={"podAntiAffinity": PREFERRED}),
+        preferring(topologySpreadConstraints=[{"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}]),
+        preferring(resourceClaims=[{"name": "a"}]),
+        replica(a_pod().asks(1), "ReplicaSet"),
+        a_pod().asks(1).with_annotation(names.PLACEMENT, "spread").obj,
+    ],
+)
+def test_a_pod_for_which_the_scheduler_prefers_nodes_gets_all_that_fit(pod: Pod) -> None:
+    assert named(half_used(), pod) == ["n0", "n1"]
+
+
+def test_pods_of_jobs_and_required_terms_prefer_nothing() -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
+
+    assert named(half_used(), preferring(affinity={"podAntiAffinity": required})) == ["n1"]
+    assert named(half_used(), replica(a_pod().asks(1), "Job")) == ["n1"]
+
+
+def test_a_node_that_is_to_be_avoided_does_not_keep_others_from_being_chosen() -> None:
+    cluster = half_used()
+    node = cluster.state.nodes["n1"]
+    tainted = msgspec.structs.replace(node.spec, taints=(Taint(key="a", effect="PreferNoSchedule"),))
+    meta = msgspec.structs.replace(node.metadata, resource_version="99")
+    cluster.state.of(NODES).upsert(msgspec.structs.replace(node, spec=tainted, metadata=meta))
+
+    assert named(cluster, cluster.create(a_pod().asks(1))) == ["n0", "n1"]
+
+
+def test_the_policy_of_the_settings_counts_for_pods_that_request_none() -> None:
+    assert named(half_used(), a_pod().asks(1).obj, "spread") == ["n0", "n1"]
