@@ -28,11 +28,13 @@ from booking.admission.webhook_installer import WebhookInstaller
 from booking.counted_nodes.writer import CountedNodes
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.eviction_settings import EvictionSettings
-from booking.fair_shares_file import FairSharesFile
 from booking.hubs.hub_api import HttpHubApi
 from booking.hubs.returned_notebooks import SELECTED, ReturnedNotebooks
 from booking.hubs.route_checks import RouteChecks
 from booking.maia.pod_terminator import PodTerminator
+from booking.policy.fair_shares import FairShares
+from booking.policy.policy import Policy
+from booking.policy_file import PolicyFile
 from booking.reclaimer.context import WriteEvent
 from booking.reclaimer.evictions.pod_evictor import PodEvictor
 from booking.reclaimer.executor import Executor, ThreadExecutor
@@ -87,6 +89,8 @@ FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES, JOBS, *SCHEDULING)
 
 FOLLOWED_FOR_CLAIMS: Final[tuple[Resource[Any], ...]] = (*CLAIM_KINDS, CLAIM_TEMPLATES, TAINT_RULES)
 """What it caches besides where claims can be booked."""
+SHARES_OFF: Final = Policy(fair_shares=FairShares(mode="off"))
+"""What holds while the policy file was invalid from the start: nobody waits for shares, nothing is taken."""
 
 
 def main() -> int:
@@ -128,9 +132,9 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
         unready_reason=lambda: following.unready_reason() or wrong_clock(),
         executor=ThreadExecutor(),
         random=unpredictable(),
-        fair_shares=FairSharesFile(settings.policy_file, clock),
+        policy=PolicyFile(settings.policy_file, clock, invalid=SHARES_OFF),
     )
-    process.thread("policy", base.fair_shares.run)
+    process.thread("policy", base.policy.run)
     healthy, ready = _serve_webhook(base)
     reclaimer = reclaim(base)
     if settings.maia:
@@ -165,8 +169,8 @@ class Base:
     """Sends requests to the API server concurrently."""
     random: Random
     """Random numbers that spread attempts over time."""
-    fair_shares: FairSharesFile
-    """How GPUs without a booking are divided."""
+    policy: PolicyFile
+    """Says how GPUs without a booking are divided."""
 
 
 def _serve_webhook(base: Base) -> tuple[dict[str, Check], dict[str, Check]]:
@@ -229,7 +233,7 @@ def _gpu_defaults(kube: Kube, namespace: str) -> frozenset[str]:
 
 def _turns(base: Base) -> str | None:
     """The mode of fair shares in which pods wait for their turn; None if they do not."""
-    mode = base.fair_shares.current().effective(maia=base.settings.maia)
+    mode = base.policy.current().fair_shares.effective(maia=base.settings.maia)
     return None if mode == "off" else mode
 
 
@@ -272,7 +276,7 @@ def reclaim(base: Base) -> Reclaimer:
         executor=base.executor,
         order=by_priority_and_age,
         victims=LEAST_LOST_WORK,
-        fair_shares=base.fair_shares.current,
+        fair_shares=lambda: base.policy.current().fair_shares,
         reservations=_reservations(settings),
     )
     evictor.seen.on_change(reclaimer.trigger)
@@ -384,7 +388,7 @@ def _reservations(settings: ControllerSettings) -> ReservationTerms | None:
 
 
 def _review(base: Base) -> Review:
-    settings, shares = base.settings, base.fair_shares.current
+    settings, policy = base.settings, base.policy
     creators = Creators(
         rules=settings.identity_rules,
         trusted=frozenset(settings.trusted_creators),
@@ -404,7 +408,7 @@ def _review(base: Base) -> Review:
             runtime_class=settings.sharing_runtime_class,
         ),
         gives_turns=lambda: _turns(base) is not None,
-        share_groups=lambda: shares().kubernetes_groups,
+        share_groups=lambda: policy.current().fair_shares.kubernetes_groups,
         maia=settings.maia,
         claims=settings.book_claims,
     )

@@ -6,10 +6,15 @@ records the version of the policy under which it was accepted; the text of that 
 
 from typing import Final
 
+import structlog
+
+from booking.errors import StoreError
 from booking.policy.policy import Policy
 from booking.store import Reading, Store, Writing
 from booking.store_records import AuditEntry
 from cluster.process.clock import Clock
+
+log = structlog.get_logger(__name__)
 
 SUBJECT: Final = "policy"
 """Subject of the entries; no booking, block or exemption has this name."""
@@ -34,12 +39,8 @@ class PolicyHistory:
         newest = self._store.read(_newest)
         return str((newest.after or {})["text"]) if newest else None
 
-    def keep(self, policy: Policy, text: str) -> None:
-        """Record that a policy is in force from now on, unless it already is.
-
-        Raises:
-            StoreError: the database cannot be used.
-        """
+    def keep(self, policy: Policy, text: str) -> bool:
+        """Record that a policy is in force from now on, unless it already is; False if that failed."""
         now = self._clock.now().replace(microsecond=0)
 
         def decide(writing: Writing) -> None:
@@ -57,7 +58,12 @@ class PolicyHistory:
                     )
                 )
 
-        self._store.write(decide)
+        try:
+            self._store.write(decide)
+        except StoreError as error:
+            log.warning("the policy in force could not be saved yet", error=str(error))
+            return False
+        return True
 
 
 def _newest(reading: Reading) -> AuditEntry | None:

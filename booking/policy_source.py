@@ -26,14 +26,9 @@ class PolicyFileError(ValueError):
 class PolicySource:
     """The file, and why its content is not in force."""
 
-    def __init__(self, path: Path, meanwhile: str) -> None:
-        """Nothing is read yet.
-
-        Args:
-            path: of the file.
-            meanwhile: what holds while the file is invalid, for the log.
-        """
-        self._path, self._meanwhile = path, meanwhile
+    def __init__(self, path: Path) -> None:
+        """Nothing is read yet."""
+        self._path = path
         self._seen: bytes | None = None
         """The bytes read last; None if that failed."""
         self.problem: str | None = None
@@ -55,7 +50,11 @@ class PolicySource:
 
     def _refuse(self, problem: str) -> None:
         if problem != self.problem:
-            log.error("the policy file is invalid", problem=problem, meanwhile=self._meanwhile)
+            log.error(
+                "the policy file is invalid",
+                problem=problem,
+                meanwhile="the last valid policy stays in force",
+            )
         self.problem = problem
 
 

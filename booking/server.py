@@ -22,7 +22,7 @@ from booking.node_capacity import NodeCapacity
 from booking.plan_controller import PlanController
 from booking.policy.limits import Limits, limit_values, zone_of
 from booking.policy.policy import Policy as BookingPolicy
-from booking.policy_file import FixedPolicy, PolicyFile
+from booking.policy_file import PolicyFile
 from booking.policy_history import PolicyHistory
 from booking.server_metrics import ServerMetrics
 from booking.service import BookingService
@@ -112,8 +112,7 @@ def build(settings: ServerSettings, clock: Clock, registry: CollectorRegistry | 
     process.thread("plan controller", backends.plan_controller.run)
     process.thread("shares", backends.shares.run)
     process.thread("mirror", backends.mirror.run)
-    if isinstance(backends.policy, PolicyFile):
-        process.thread("policy file", backends.policy.run)
+    process.thread("policy file", backends.policy.run)
     web = serve(
         application(backends),
         settings.host,
@@ -143,7 +142,7 @@ class Backends:
     process: Process
     registry: CollectorRegistry
     metrics: ServerMetrics
-    policy: PolicyFile | FixedPolicy
+    policy: PolicyFile
     store: Store
     asking: Kube
     """For calls on which a user's request waits."""
@@ -424,18 +423,17 @@ def _demand_audiences(settings: ServerSettings) -> None:
         )
 
 
-def _policy(settings: ServerSettings, clock: Clock, store: Store) -> PolicyFile | FixedPolicy:
+def _policy(settings: ServerSettings, clock: Clock, store: Store) -> PolicyFile:
     """The policy of the file; without one, the manual's with the settings' three limits."""
     try:
-        if settings.policy_file is not None:
-            return PolicyFile(settings.policy_file, clock, PolicyHistory(store, clock))
         limits = Limits(
             cooldown=read(settings.cooldown),
             shortest=read(settings.shortest_booking),
             longest=read(settings.longest_booking),
         )
         given = {name: getattr(limits, name) for name in ("cooldown", "shortest", "longest")}
-        return FixedPolicy(BookingPolicy(defaults=given))
+        default, history = BookingPolicy(defaults=given), PolicyHistory(store, clock)
+        return PolicyFile(settings.policy_file, clock, default=default, history=history)
     except ValueError as error:
         raise SettingsError(str(error)) from error
 

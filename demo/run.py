@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from booking.eviction_settings import EvictionSettings
 from booking.policy.limits import zone_of
-from booking.policy_file import FixedPolicy
+from booking.policy_file import PolicyFile
 from booking.server import Backends, application
 from booking.settings import ServerSettings
 from booking.web.login.sessions import Login, Sessions
@@ -257,7 +257,7 @@ def _backends(site: Site) -> Backends:
         process=Process(names.BOOKING_SERVER, site.clock),
         registry=server.registry,
         metrics=server.metrics,
-        policy=FixedPolicy(server.rules),
+        policy=PolicyFile(None, site.clock, default=server.rules),
         store=server.opened_store,
         asking=site.kube.as_user(server.user),
         cache=server.cache,

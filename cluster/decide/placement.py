@@ -16,7 +16,7 @@ from cluster.decide.ledger.view import ByModel
 from cluster.decide.request import GpuRequest
 from cluster.decide.shares import Shared, place, rooms
 from cluster.objects.assignment import Assignment, devices_of
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, nvlinks_to
 from cluster.objects.pods import ContainerNeed
 
 Source = Callable[[str, int], Iterable[str]]
@@ -116,7 +116,7 @@ def _pick(free: ByModel, needed: int, *, mixes: bool) -> list[Device]:
 def _together(devices: tuple[Device, ...], needed: int) -> list[Device]:
     """The ``needed`` most closely linked devices, by index; a single one is that with the fewest links."""
     if needed == 1:
-        return [min(devices, key=lambda device: (_links_to(device, devices), device.index, device.uuid))]
+        return [min(devices, key=lambda device: (nvlinks_to(device, devices), device.index, device.uuid))]
     if needed == len(devices) or needed == 0:
         return list(devices[:needed])
     best = max((_grown(seed, devices, needed) for seed in devices), key=_closeness)
@@ -134,13 +134,9 @@ def _grown(seed: Device, devices: tuple[Device, ...], needed: int) -> list[Devic
 
 def _nearness(device: Device, grown: list[Device]) -> tuple[int, int, int]:
     same_numa = sum(device.numa is not None and device.numa == other.numa for other in grown)
-    return (_links_to(device, grown), same_numa, -device.index)
+    return (nvlinks_to(device, grown), same_numa, -device.index)
 
 
 def _closeness(grown: list[Device]) -> tuple[int, int, int]:
     links, numa, _ = map(sum, zip(*(_nearness(device, grown) for device in grown), strict=True))
     return (links, numa, -sum(device.index for device in grown))
-
-
-def _links_to(device: Device, others: list[Device] | tuple[Device, ...]) -> int:
-    return sum((device.links or {}).get(other.uuid, 0) for other in others if other.uuid != device.uuid)

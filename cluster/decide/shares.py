@@ -21,7 +21,7 @@ from cluster.decide.ledger.amounts import NO_USE, Holding, Room
 from cluster.decide.ledger.offers import Rooms
 from cluster.decide.request import GpuRequest
 from cluster.objects.assignment import Assignment
-from cluster.objects.inventory import Device, SharingMode
+from cluster.objects.inventory import Device, SharingMode, nvlinks_to
 from cluster.objects.share_request import ShareNeed, ShareRequest, Slot
 
 TRIES: Final = 100
@@ -242,7 +242,7 @@ class _Search:
         yield from sorted(shared, key=lambda one: (sign * one[1].memory, one[0].index, one[0].uuid))
         if opened < self._may_open:
             free = [device for device, _, _ in whole]
-            yield from sorted(whole, key=lambda one: (_links(one[0], free), one[0].index, one[0].uuid))
+            yield from sorted(whole, key=lambda one: (nvlinks_to(one[0], free), one[0].index, one[0].uuid))
 
     def _size(self, number: int) -> tuple[int, int, int]:
         slot = self._places[number].slot
@@ -266,7 +266,3 @@ def _places(needs: tuple[ShareNeed, ...]) -> tuple[list[_Place], list[list[int]]
         left = left + fresh if need.kind == "init" else left[need.count :]
     places = [_Place(Slot(tuple(needs[user].amount for user in users)), frozenset(users)) for users in slots]
     return places, chosen
-
-
-def _links(device: Device, others: list[Device]) -> int:
-    return sum((device.links or {}).get(other.uuid, 0) for other in others if other.uuid != device.uuid)

@@ -4,25 +4,20 @@ Used by the controller's reclaimer. Only the API server's answers and our own mo
 We lead as long as our newest renewal was *sent* less than the renew deadline ago, and another's Lease has
 expired when we have seen it unchanged for its whole duration. So clocks that differ do no harm, and a process
 that was stopped for a while knows at once that it does not lead any more.
-
-All writes are merge patches with the resourceVersion that was read, so only one of two candidates succeeds.
 """
 
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import structlog
 
 from cluster import names
 from cluster.kube.backoff import Random, unpredictable
-from cluster.kube.errors import ApiError, Conflict, NotFound
+from cluster.kube.errors import ApiError, Conflict
 from cluster.kube.interface import Kube
-from cluster.kube.node_lease import micro_time
-from cluster.kube.resources import LEASES
+from cluster.kube.lease_writer import Annotations, LeaseWriter, Spec
 from cluster.objects.nodes import Lease
 from cluster.process.clock import Clock
 
@@ -62,7 +57,7 @@ class LeaderElector:
         namespace: str = names.NAMESPACE,
         instance: str | None = None,
         unfit: Callable[[], str | None] = lambda: None,
-        annotations: Callable[[], Mapping[str, str | None]] = dict,
+        annotations: Callable[[], Annotations] = dict,
         timing: LeaderElectionTiming | None = None,
     ) -> None:
         """Nothing is written yet.
@@ -80,20 +75,18 @@ class LeaderElector:
             annotations: what we write on the Lease with each renewal; None removes one.
             timing: the defaults are those of Kubernetes' own components.
         """
-        self._kube = kube
+        self._timing = timing or LeaderElectionTiming()
         self._clock = clock
-        self._name = name
+        self._lease = LeaseWriter(
+            kube, clock, name=name, namespace=namespace, holder=holder, duration=self._timing.duration
+        )
         self._holder = holder
-        self._namespace = namespace
         self._instance = instance
         self._unfit = unfit
         self._annotations = annotations
-        self._timing = timing or LeaderElectionTiming()
         self._lock = threading.Lock()
         self._renewed: float | None = None
         """When our newest renewal was sent; None while we do not hold the Lease."""
-        self._version: str | None = None
-        """resourceVersion of our newest write; None if the Lease must be read first."""
         self._acquired_at: datetime | None = None
         """``acquireTime`` of our newest attempt: by it we recognize our own Lease after a lost answer."""
         self._watched: tuple[str, float] | None = None
@@ -136,7 +129,7 @@ class LeaderElector:
                         self._attempt()
                 except ApiError:
                     # Written or not, it must be read before it is written again.
-                    self._version = None
+                    self._lease.version = None
                     raise
         return self.leads()
 
@@ -159,30 +152,28 @@ class LeaderElector:
             self._give_back()
         else:
             # Each answer has the API server's time; without any we would not learn that ours is right again.
-            with suppress(NotFound):
-                self._kube.get(LEASES, self._name, namespace=self._namespace)
-        self._version = None
+            self._lease.read()
+        self._lease.version = None
 
     def _attempt(self) -> None:
         sent = self._clock.monotonic()
-        if self._version is not None:
-            self._write(sent, self._version, {"renewTime": self._now()})
+        if self._lease.version is not None:
+            self._write(sent, self._lease.version, self._lease.renewed())
             return
-        try:
-            lease = self._kube.get(LEASES, self._name, namespace=self._namespace)
-        except NotFound:
+        lease = self._lease.read()
+        if lease is None:
             self._create()
             return
         version = lease.metadata.resource_version
         if self._is_ours(lease):
-            self._write(self._clock.monotonic(), version, {"renewTime": self._now()})
+            self._write(self._clock.monotonic(), version, self._lease.renewed())
             return
         self._renewed = None
         if self._is_free(lease):
-            transitions = (lease.spec.lease_transitions or 0) + 1
             self._log.info("acquiring the lease", previous_holder=lease.spec.holder_identity)
             sent = self._clock.monotonic()
-            self._write(sent, version, self._acquired(transitions))
+            self._acquired_at = self._clock.now()
+            self._write(sent, version, self._lease.acquired(lease, at=self._acquired_at))
 
     def _is_ours(self, lease: Lease) -> bool:
         """Whether this process has taken it, and not another process of the same name."""
@@ -212,49 +203,29 @@ class LeaderElector:
 
     def _create(self) -> None:
         self._renewed = None
-        given = {key: text for key, text in self._annotations().items() if text is not None}
-        annotations = {"annotations": given} if given else {}
-        body = {"metadata": {"name": self._name, **annotations}, "spec": self._acquired(0)}
-        sent = self._clock.monotonic()
-        self._held(self._kube.create(LEASES, body, namespace=self._namespace), sent)
-
-    def _acquired(self, transitions: int) -> dict[str, Any]:
         self._acquired_at = self._clock.now()
-        at = micro_time(self._acquired_at)
-        return {
-            "holderIdentity": self._holder,
-            "leaseDurationSeconds": self._timing.duration,
-            "acquireTime": at,
-            "renewTime": at,
-            "leaseTransitions": transitions,
-        }
+        sent = self._clock.monotonic()
+        self._lease.create(self._lease.acquired(at=self._acquired_at), self._annotations())
+        self._held(sent)
 
-    def _write(self, sent: float, version: str, spec: dict[str, Any]) -> None:
-        given = self._annotations()
-        annotations = {"annotations": dict(given)} if given else {}
-        body = {"metadata": {"resourceVersion": version, **annotations}, "spec": spec}
-        self._held(self._kube.patch(LEASES, self._name, body, namespace=self._namespace), sent)
+    def _write(self, sent: float, version: str, spec: Spec) -> None:
+        self._lease.write(version, spec, self._annotations())
+        self._held(sent)
 
-    def _held(self, lease: Lease, sent: float) -> None:
-        self._version = lease.metadata.resource_version
+    def _held(self, sent: float) -> None:
         self._renewed = sent
         self._watched = None
 
     def _give_back(self) -> None:
-        version = self._version
+        version = self._lease.version
         if version is None:
-            lease = self._kube.get(LEASES, self._name, namespace=self._namespace)
-            if not self._is_ours(lease):
+            lease = self._lease.read()
+            if lease is None or not self._is_ours(lease):
                 return
             version = lease.metadata.resource_version
-        spec = {"holderIdentity": "", "renewTime": self._now()}
-        body = {"metadata": {"resourceVersion": version}, "spec": spec}
         try:
-            self._kube.patch(LEASES, self._name, body, namespace=self._namespace)
+            self._lease.write(version, {"holderIdentity": "", **self._lease.renewed()}, {})
         except Conflict:
             self._log.info("the lease is already held by another")
         else:
             self._log.info("the lease is released")
-
-    def _now(self) -> str:
-        return micro_time(self._clock.now())

@@ -4,15 +4,11 @@ It is taken and renewed only while that is so. As soon as it is not, or when the
 which means marked with ``names.STOPPING``. The extender binds only to nodes whose Lease is valid (law L6). In
 a rolling update two agents of one node overlap: the newer takes the Lease over when it first serves, and the
 older leaves it alone until the newer has released it or stopped renewing it.
-
-All writes are merge patches with the resourceVersion that was read: a compare-and-swap that keeps what others
-have written into the Lease.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import structlog
 
@@ -20,7 +16,8 @@ from cluster import names
 from cluster.kube.backoff import Backoff
 from cluster.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from cluster.kube.interface import Kube
-from cluster.kube.resources import LEASES, NODES
+from cluster.kube.lease_writer import Annotations, LeaseWriter, Owners, Spec, micro_time
+from cluster.kube.resources import NODES
 from cluster.objects.nodes import Lease
 from cluster.process.clock import Clock
 
@@ -32,9 +29,6 @@ FIRST_PAUSE: Final = 1.0
 """Seconds to wait after the first failed renewal; doubled each time, up to half the usual interval."""
 CHECK_EVERY: Final = 0.1
 """Seconds between two checks of whether the node serves."""
-
-Owners = Sequence[Mapping[str, str]]
-"""``metadata.ownerReferences``."""
 
 
 def always() -> bool:
@@ -55,7 +49,7 @@ class LeaseRenewer:
         namespace: str = names.NAMESPACE,
         duration: int = DURATION_SECONDS,
         every: float = RENEW_EVERY,
-        annotations: Callable[[], Mapping[str, str | None]] = dict,
+        annotations: Callable[[], Annotations] = dict,
         serves: Callable[[], bool] = always,
         node: str | None = None,
     ) -> None:
@@ -77,8 +71,9 @@ class LeaseRenewer:
         """
         self._kube = kube
         self._clock = clock
-        self._name = name
-        self._namespace = namespace
+        self._lease = LeaseWriter(
+            kube, clock, name=name, namespace=namespace, holder=holder, duration=duration
+        )
         self._holder = holder
         self._duration = duration
         self._every = every
@@ -86,8 +81,6 @@ class LeaseRenewer:
         self._serves = serves
         self._node = node
         self._lock = threading.Lock()
-        self._held: str | None = None
-        """resourceVersion of our newest write; None if the Lease must be read first."""
         self._started = False
         self._is_released = False
         self._gone = False
@@ -136,7 +129,7 @@ class LeaseRenewer:
             try:
                 return self._renew()
             except (Conflict, NotFound):
-                self._held = None
+                self._lease.version = None
                 raise
 
     def release(self) -> None:
@@ -168,22 +161,21 @@ class LeaseRenewer:
                 return False
 
     def _renew(self) -> bool:
-        if self._held is not None:
-            self._write(self._held, {"renewTime": self._now()})
+        if self._lease.version is not None:
+            self._write(self._lease.version, self._lease.renewed())
             return True
-        try:
-            lease = self._kube.get(LEASES, self._name, namespace=self._namespace)
-        except NotFound:
-            self._create()
+        lease = self._lease.read()
+        if lease is None:
+            self._with_owners(self._owners(), self._create)
             return True
         if not self._may_hold(lease):
             self._renewed = None
             return False
         if lease.spec.holder_identity == self._holder:
-            self._take(lease, {"renewTime": self._now()})
+            self._take(lease, self._lease.renewed())
             return True
         self._log.info("taking over the lease", previous_holder=lease.spec.holder_identity)
-        self._take(lease, self._spec((lease.spec.lease_transitions or 0) + 1))
+        self._take(lease, self._lease.acquired(lease))
         return True
 
     def _may_hold(self, lease: Lease) -> bool:
@@ -200,10 +192,11 @@ class LeaseRenewer:
         unrenewed = self._clock.monotonic() - self._rival[1]
         return unrenewed >= (lease.spec.lease_duration_seconds or self._duration)
 
-    def _create(self) -> None:
-        self._with_owners(self._owners(), lambda owners: self._hold(self._created(owners)))
+    def _create(self, owners: Owners) -> None:
+        self._lease.create(self._lease.acquired(), self._annotations(), owners)
+        self._hold()
 
-    def _take(self, lease: Lease, spec: dict[str, Any]) -> None:
+    def _take(self, lease: Lease, spec: Spec) -> None:
         """Write a Lease that we did not hold so far; if it has no owner yet, it gets one."""
         owners = [] if lease.metadata.owner_references else self._owners()
         self._with_owners(owners, lambda some: self._write(lease.metadata.resource_version, spec, some))
@@ -219,30 +212,17 @@ class LeaseRenewer:
             # (OwnerReferencesPermissionEnforcement).
             write([])
 
-    def _created(self, owners: Owners) -> Lease:
-        metadata = {"name": self._name, **({"ownerReferences": list(owners)} if owners else {})}
-        return self._kube.create(
-            LEASES, {"metadata": metadata, "spec": self._spec(0)}, namespace=self._namespace
-        )
-
     def _owners(self) -> Owners:
         if self._node is None:
             return []
         node = self._kube.get(NODES, self._node)
         return [{"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": node.metadata.uid}]
 
-    def _write(self, version: str, spec: dict[str, Any], owners: Owners = ()) -> None:
-        annotations = {names.STOPPING: None, **self._annotations()}
-        metadata: dict[str, Any] = {"resourceVersion": version, "annotations": annotations}
-        if owners:
-            metadata["ownerReferences"] = list(owners)
-        lease = self._kube.patch(
-            LEASES, self._name, {"metadata": metadata, "spec": spec}, namespace=self._namespace
-        )
-        self._hold(lease)
+    def _write(self, version: str, spec: Spec, owners: Owners = ()) -> None:
+        self._lease.write(version, spec, {names.STOPPING: None, **self._annotations()}, owners)
+        self._hold()
 
-    def _hold(self, lease: Lease) -> None:
-        self._held = lease.metadata.resource_version
+    def _hold(self) -> None:
         self._started = True
         self._is_released = False
         self._rival = None
@@ -250,35 +230,17 @@ class LeaseRenewer:
 
     def _release(self) -> bool:
         """Mark the Lease, unless another holds it; returns whether it was ours."""
-        self._renewed = self._held = None
-        lease = self._kube.get(LEASES, self._name, namespace=self._namespace)
-        is_ours = lease.spec.holder_identity == self._holder
-        if is_ours:
-            annotations = {**dict.fromkeys(self._annotations()), names.STOPPING: self._now()}
-            metadata = {"resourceVersion": lease.metadata.resource_version, "annotations": annotations}
-            self._kube.patch(LEASES, self._name, {"metadata": metadata}, namespace=self._namespace)
+        self._renewed = self._lease.version = None
+        lease = self._lease.read()
+        holder = lease.spec.holder_identity if lease else None
+        is_ours = holder == self._holder
+        if lease and is_ours:
+            stopping = {names.STOPPING: micro_time(self._clock.now())}
+            version, former = lease.metadata.resource_version, dict.fromkeys(self._annotations())
+            self._lease.write(version, {}, {**former, **stopping})
+            self._lease.version = None
             self._log.info("the lease is released")
         else:
-            self._log.info(
-                "another agent holds the lease: nothing to release", current_holder=lease.spec.holder_identity
-            )
+            self._log.info("another agent holds the lease: nothing to release", current_holder=holder)
         self._is_released = True
         return is_ours
-
-    def _spec(self, transitions: int) -> dict[str, Any]:
-        now = self._now()
-        return {
-            "holderIdentity": self._holder,
-            "leaseDurationSeconds": self._duration,
-            "acquireTime": now,
-            "renewTime": now,
-            "leaseTransitions": transitions,
-        }
-
-    def _now(self) -> str:
-        return micro_time(self._clock.now())
-
-
-def micro_time(instant: datetime) -> str:
-    """An aware UTC instant as the API's MicroTime, which must have six digits."""
-    return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -23,7 +23,7 @@ count: ``"numbered": true``, with the node's name and a number in place of a UUI
 models, each has the model ``names.MIXED_MODEL`` and the least memory of all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -35,6 +35,7 @@ from cluster.objects.nodes import Node
 
 LONGEST_LABEL: Final = 63
 """Characters of a label's value."""
+_NO_LINKS: Final[Mapping[str, int]] = {}
 _REMEMBERED: Final = 256
 """Names of models in label form that are kept: more than a cluster has."""
 _BLANKS: Final[dict[str, Any]] = {"index": -1, "model": "", "numa": None}
@@ -169,6 +170,16 @@ def possible_resources(device: Device) -> tuple[str, ...]:
     if device.profile is None:
         return (resource_of(device),)
     return (_mig_resource(device.profile), names.GPU_RESOURCE)
+
+
+def nvlinks(one: Device, other: Device) -> int:
+    """NVLinks between two GPUs of a node, whichever of them reports them."""
+    return max((one.links or _NO_LINKS).get(other.uuid, 0), (other.links or _NO_LINKS).get(one.uuid, 0))
+
+
+def nvlinks_to(device: Device, others: Iterable[Device]) -> int:
+    """NVLinks between a GPU and others of its node; it may be one of them."""
+    return sum(nvlinks(device, other) for other in others if other.uuid != device.uuid)
 
 
 def is_unbookable_claim(device: Device) -> bool:

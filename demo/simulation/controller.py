@@ -14,9 +14,10 @@ from booking.admission.claim_tolerations import mark_claim
 from booking.admission.metrics import Metrics
 from booking.admission.patch import Operation
 from booking.admission.webhook import Answering
-from booking.controller import Base, admission, followed, reclaim
-from booking.fair_shares_file import DEFAULT, FairSharesFile
+from booking.controller import SHARES_OFF, Base, admission, followed, reclaim
 from booking.policy.fair_shares import FairShares
+from booking.policy.policy import Policy
+from booking.policy_file import PolicyFile
 from booking.policy_source import PERIOD
 from booking.reclaimer.executor import in_turn
 from booking.reclaimer.reclaimer import EVERY, Reclaimer
@@ -65,7 +66,7 @@ class Controller(Part):
 
     def __init__(self, world: Surroundings, name: str, **settings: Any) -> None:
         super().__init__(world, name)
-        self._shares: FairShares = settings.pop("fair_shares", DEFAULT)
+        self._shares: FairShares = settings.pop("fair_shares", FairShares())
         self._settings = settings
         self._numbers = itertools.count(1)
         self.user = ControllerSettings().service_account
@@ -73,7 +74,8 @@ class Controller(Part):
     def build(self) -> None:
         """As ``booking.controller.build`` does, with one thread for all."""
         settings = ControllerSettings(instance=f"{self.name}-{self.lives}", **self._settings)
-        self._fair_shares = FairSharesFile(settings.policy_file, self.clock, self._shares)
+        default = Policy(fair_shares=self._shares)
+        self._policy = PolicyFile(settings.policy_file, self.clock, default=default, invalid=SHARES_OFF)
         threads, registry = Threads(), CollectorRegistry()
         claims = with_expressions(settings.dra_driver) if settings.book_claims else None
         cache = ClusterCache(self.clock, claims=claims)
@@ -93,7 +95,7 @@ class Controller(Part):
             unready_reason=lambda: following.unready_reason() or wrong_clock(),
             executor=in_turn,
             random=Middle(),
-            fair_shares=self._fair_shares,
+            policy=self._policy,
             **for_one_thread,
         )
         metrics = Metrics(registry)
@@ -108,12 +110,12 @@ class Controller(Part):
         self.every(2.2, self._elect, is_sign_of_life=True)
         self.every(EVERY, self._reconcile, first=EVERY)
         self.every(1.0, self._events.flush, first=1.0)
-        self.every(PERIOD, self._fair_shares.reconcile, first=PERIOD)
+        self.every(PERIOD, self._policy.reconcile, first=PERIOD)
 
     @property
     def gives_back(self) -> bool:
         """Whether it takes GPUs back for fair shares."""
-        return self.life.alive and self._fair_shares.current().mode == "reclaim"
+        return self.life.alive and self._policy.current().fair_shares.mode == "reclaim"
 
     def on_events(self) -> None:
         """A triggered reclaimer reconciles at once, but for a moment after a refusal."""

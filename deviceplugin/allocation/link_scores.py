@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import permutations
 from typing import Final
 
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, nvlinks
 
 Scores = Mapping[str, Mapping[str, int]]
 """GPU -> other GPU -> score of their link: the same in both directions, missing without a link."""
@@ -32,8 +32,8 @@ def scores(devices: Iterable[Device], levels: Mapping[str, Mapping[str, int]]) -
     """
     found: dict[str, dict[str, int]] = {}
     for one, other in permutations(devices, 2):
-        links = max((one.links or {}).get(other.uuid, 0), (other.links or {}).get(one.uuid, 0))
-        found.setdefault(one.uuid, {})[other.uuid] = NVLINK * links + _on_the_bus(one, other, levels)
+        score = NVLINK * nvlinks(one, other) + _on_the_bus(one, other, levels)
+        found.setdefault(one.uuid, {})[other.uuid] = score
     return found
 
 

@@ -21,7 +21,7 @@ from cluster.decide.placement import choose
 from cluster.decide.request import GpuRequest
 from cluster.objects.assignment import devices_of
 from cluster.objects.device_selector import DeviceSelector
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, nvlinks
 from cluster.objects.pods import ContainerNeed
 from extender.policies import Reserved
 from extender.policies.binpack import binpack
@@ -73,8 +73,8 @@ def _score(shape: NodeShape, case: Case) -> int:
     left = [device for device in free if device.uuid not in uuids]
     pairs = list(combinations(taken, 2))
     wrong = (
-        _part(APART, sum(not _linked(a, b) for a, b in pairs), len(pairs))
-        + _part(TORN, sum(_linked(a, b) for a, b in product(taken, left)), len(taken) * len(left))
+        _part(APART, sum(not nvlinks(a, b) for a, b in pairs), len(pairs))
+        + _part(TORN, sum(nvlinks(a, b) > 0 for a, b in product(taken, left)), len(taken) * len(left))
         + _part(FAR, sum(not _near(a, b) for a, b in pairs), len(pairs))
     )
     return MAX_SCORE - wrong
@@ -96,10 +96,6 @@ def _chosen(case: Case, free: list[Device], fits: list[Device]) -> frozenset[str
 def _part(points: int, found: int, possible: int) -> int:
     """A share of the points, rounded up: any fault costs at least one."""
     return -(-points * found // possible) if possible else 0
-
-
-def _linked(one: Device, other: Device) -> bool:
-    return bool((one.links or {}).get(other.uuid) or (other.links or {}).get(one.uuid))
 
 
 def _near(one: Device, other: Device) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from cluster import names
 from cluster.kube.client import KubeClient
 from cluster.kube.errors import NotFound
-from cluster.kube.node_lease import micro_time
+from cluster.kube.lease_writer import micro_time
 from cluster.kube.resources import LEASES, NODES
 from cluster.objects.inventory import encode_inventory
 from cluster.process.clock import SystemClock

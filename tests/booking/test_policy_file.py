@@ -7,9 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from booking.durations import Duration
-from booking.errors import StoreError
 from booking.policy.policy import Policy
-from booking.policy_file import FixedPolicy, PolicyFile
+from booking.policy_file import PolicyFile
 from booking.policy_source import PERIOD, PolicyFileError
 from cluster.fake.clock import FakeClock
 
@@ -29,15 +28,15 @@ class Kept:
 
     def __init__(self, *texts: str) -> None:
         self.texts = list(texts)
-        self.problem: str | None = None
+        self.is_away = False
 
     def last(self) -> str | None:
         return self.texts[-1] if self.texts else None
 
-    def keep(self, _policy: Policy, text: str) -> None:
-        if self.problem:
-            raise StoreError(self.problem)
-        self.texts.append(text)
+    def keep(self, _policy: Policy, text: str) -> bool:
+        if not self.is_away:
+            self.texts.append(text)
+        return not self.is_away
 
 
 def cooldown(policy: PolicyFile) -> object:
@@ -45,7 +44,7 @@ def cooldown(policy: PolicyFile) -> object:
 
 
 def test_a_changed_file_is_in_force_without_a_restart(path: Path) -> None:
-    policy = PolicyFile(path, FakeClock(), Kept())
+    policy = PolicyFile(path, FakeClock(), history=Kept())
     assert cooldown(policy) == Duration(3)
     path.write_text("defaults: {cooldown: 5d}\n")
     policy.reconcile()
@@ -54,7 +53,7 @@ def test_a_changed_file_is_in_force_without_a_restart(path: Path) -> None:
 
 
 def test_a_broken_file_is_refused_and_the_last_good_policy_stays(path: Path) -> None:
-    policy = PolicyFile(path, FakeClock(), Kept())
+    policy = PolicyFile(path, FakeClock(), history=Kept())
     before = policy.current()
     path.write_text(BROKEN)
     policy.reconcile()
@@ -68,7 +67,7 @@ def test_a_broken_file_is_refused_and_the_last_good_policy_stays(path: Path) -> 
 
 @pytest.mark.parametrize("harm", ["gone", "a folder", "not UTF-8", "unreadable"])
 def test_a_file_that_cannot_be_read_changes_nothing(path: Path, harm: str) -> None:
-    policy = PolicyFile(path, FakeClock(), Kept())
+    policy = PolicyFile(path, FakeClock(), history=Kept())
     path.unlink()
     if harm == "a folder":
         path.mkdir()
@@ -95,7 +94,7 @@ def test_a_configmap_that_swaps_its_symbolic_link_is_followed(tmp_path: Path) ->
         os.utime(tmp_path / name / "policy.yaml", (0, 0))
     (tmp_path / "..data").symlink_to("..one")
     (tmp_path / "policy.yaml").symlink_to("..data/policy.yaml")
-    policy = PolicyFile(tmp_path / "policy.yaml", FakeClock(), Kept())
+    policy = PolicyFile(tmp_path / "policy.yaml", FakeClock(), history=Kept())
     (tmp_path / "..new").symlink_to("..two")
     (tmp_path / "..new").rename(tmp_path / "..data")
     policy.reconcile()
@@ -103,7 +102,7 @@ def test_a_configmap_that_swaps_its_symbolic_link_is_followed(tmp_path: Path) ->
 
 
 def test_a_file_that_crashes_the_yaml_reader_changes_nothing(path: Path) -> None:
-    policy = PolicyFile(path, FakeClock(), Kept())
+    policy = PolicyFile(path, FakeClock(), history=Kept())
     path.write_text('zone: "\\UFFFFFFFF"\n')
     policy.reconcile()
     assert cooldown(policy) == Duration(3)
@@ -111,7 +110,7 @@ def test_a_file_that_crashes_the_yaml_reader_changes_nothing(path: Path) -> None
 
 
 def test_a_refusal_is_logged_once_and_so_is_the_next_policy_in_force(path: Path) -> None:
-    policy = PolicyFile(path, FakeClock(), Kept())
+    policy = PolicyFile(path, FakeClock(), history=Kept())
     with capture_logs() as lines:
         policy.reconcile()
         path.write_text(BROKEN)
@@ -127,16 +126,16 @@ def test_a_refusal_is_logged_once_and_so_is_the_next_policy_in_force(path: Path)
 def test_a_server_does_not_start_with_a_broken_or_missing_file(path: Path) -> None:
     path.write_text(BROKEN)
     with pytest.raises(PolicyFileError, match="is refused"):
-        PolicyFile(path, FakeClock(), Kept())
+        PolicyFile(path, FakeClock(), history=Kept())
     with pytest.raises(PolicyFileError, match="cannot be read: No such file"):
-        PolicyFile(path.with_name("other.yaml"), FakeClock(), Kept())
+        PolicyFile(path.with_name("other.yaml"), FakeClock(), history=Kept())
 
 
 @pytest.mark.parametrize("harm", ["broken", "missing"])
 def test_a_server_that_starts_with_such_a_file_uses_the_policy_in_force_last(path: Path, harm: str) -> None:
     kept = Kept("defaults: {cooldown: 5d}\n")
     path.unlink() if harm == "missing" else path.write_text(BROKEN)
-    policy = PolicyFile(path, FakeClock(), kept)
+    policy = PolicyFile(path, FakeClock(), history=kept)
     assert cooldown(policy) == Duration(5)
     assert str(path) in (policy.problem() or "")
     policy.reconcile()
@@ -150,17 +149,17 @@ def test_a_server_that_starts_with_such_a_file_uses_the_policy_in_force_last(pat
 def test_a_last_policy_that_is_no_longer_understood_is_not_used(path: Path) -> None:
     path.write_text(BROKEN)
     with pytest.raises(PolicyFileError, match=r"defaults\.cooldown"):
-        PolicyFile(path, FakeClock(), Kept("defaults: {warmup: 3d}\n"))
+        PolicyFile(path, FakeClock(), history=Kept("defaults: {warmup: 3d}\n"))
 
 
 def test_a_policy_that_could_not_be_recorded_applies_and_is_recorded_later(path: Path) -> None:
     kept = Kept()
-    policy = PolicyFile(path, FakeClock(), kept)
+    policy = PolicyFile(path, FakeClock(), history=kept)
     path.write_text("defaults: {cooldown: 5d}\n")
-    kept.problem = "The database is away."
+    kept.is_away = True
     policy.reconcile()
     assert (cooldown(policy), kept.last()) == (Duration(5), GOOD)
-    kept.problem = None
+    kept.is_away = False
     policy.reconcile()
     assert kept.texts == [GOOD, "defaults: {cooldown: 5d}\n"]
     policy.reconcile()
@@ -193,7 +192,7 @@ class Waits:
 
 def test_the_thread_checks_repeatedly_until_it_is_stopped(path: Path) -> None:
     clock = Waits(path)
-    policy = PolicyFile(path, clock, Kept())
+    policy = PolicyFile(path, clock, history=Kept())
     policy.run(threading.Event())
     assert clock.waited == [PERIOD] * 3
     assert cooldown(policy) == Duration(6)
@@ -201,6 +200,6 @@ def test_the_thread_checks_repeatedly_until_it_is_stopped(path: Path) -> None:
 
 
 def test_an_installation_without_a_file_keeps_its_policy() -> None:
-    policy = FixedPolicy(Policy(defaults={"buffer": 2}))
+    policy = PolicyFile(None, FakeClock(), default=Policy(defaults={"buffer": 2}))
     assert policy.current().defaults == {"buffer": 2}
     assert policy.problem() is None

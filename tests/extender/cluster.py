@@ -8,7 +8,7 @@ from cluster.decide.answer_windows import LARGEST
 from cluster.decide.ledger import NodeView
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
-from cluster.kube.node_lease import micro_time
+from cluster.kube.lease_writer import micro_time
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.assignment import Assignment, assignment_of
 from cluster.objects.bookings import Booking

@@ -16,7 +16,8 @@ from cluster.decide.serving import ANSWERED_WITHIN
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.interface import Selection, WatchOptions
-from cluster.kube.node_lease import LeaseRenewer, micro_time
+from cluster.kube.lease_writer import micro_time
+from cluster.kube.node_lease import LeaseRenewer
 from cluster.kube.resources import LEASES, NODES, PODS, Resource
 from cluster.objects.inventory import encode_inventory
 from cluster.objects.pods import Pod, is_live, is_terminal

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from booking.fair_shares_file import OFF
+from booking.policy.fair_shares import FairShares
 from cluster import names
 from cluster.kube.resources import RESOURCE_CLAIMS
 from tests.scenarios.claiming import (
@@ -219,7 +219,7 @@ def test_nobody_leaves_while_a_claim_that_no_pod_has_is_about_to_give_its_device
 
 def test_a_pod_whose_device_another_claim_has_is_not_bound(claims: Claims) -> None:
     """kube-scheduler's set has lost a device that two claims had: it gives it to a third pod, we do not."""
-    world = claims(gpus=1, fair_shares=OFF)
+    world = claims(gpus=1, fair_shares=FairShares(mode="off"))
     world.bob.create(claiming("bob-1"))
     world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
     (bobs,) = devices_of_claims(world)["n0/gpu-0"]

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from booking.fair_shares_file import OFF
+from booking.policy.fair_shares import FairShares
 from cluster import names
 from cluster.objects.pods import asks_for_gpus
 from cluster.objects.scheduling_gates import is_queued
@@ -21,7 +21,7 @@ WAITING = tuple(f"waits-{number}" for number in range(8))
 @pytest.fixture
 def world(new_world: Worlds) -> World:
     """Two controllers, without fair shares."""
-    return new_world(queue_gate=True, fair_shares=OFF, replicas=2)
+    return new_world(queue_gate=True, fair_shares=FairShares(mode="off"), replicas=2)
 
 
 def queued(world: World) -> set[str]:
@@ -109,6 +109,6 @@ def test_a_pod_leaves_the_line_when_its_later_booking_begins(world: World) -> No
 
 
 def test_the_story_ends_as_it_does_without_the_gate(new_world: Worlds) -> None:
-    without = Story(new_world(fair_shares=OFF)).play()
-    assert Story(new_world(queue_gate=True, fair_shares=OFF)).play() == without
+    without = Story(new_world(fair_shares=FairShares(mode="off"))).play()
+    assert Story(new_world(queue_gate=True, fair_shares=FairShares(mode="off"))).play() == without
     assert Story(new_world()).play() == without

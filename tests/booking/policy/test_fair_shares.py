@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from booking.controller import SHARES_OFF
 from booking.durations import Duration
-from booking.fair_shares_file import FairSharesFile
 from booking.policy.fair_shares import FairShares, Mode, ShareGroup, Standing
 from booking.policy.policy import Policy, meaning
 from booking.policy.reading import read_policy
 from booking.policy.yaml_nodes import PolicyError
+from booking.policy_file import PolicyFile
 from cluster.fake.clock import FakeClock
 from tests.fakes.objects import EPOCH
 
@@ -114,18 +115,18 @@ def test_other_shares_make_another_policy() -> None:
 
 def test_a_file_is_followed_and_a_bad_one_changes_nothing(tmp_path: Path) -> None:
     path, clock = tmp_path / "policy.yaml", FakeClock(EPOCH)
-    file = FairSharesFile(path, clock)
-    assert file.current().mode == "off"
+    file = PolicyFile(path, clock, invalid=SHARES_OFF)
+    assert file.current().fair_shares.mode == "off"
     path.write_text("fair_shares: {mode: reclaim}")
     file.reconcile()
-    assert (file.current().mode, file.problem()) == ("reclaim", None)
+    assert (file.current().fair_shares.mode, file.problem()) == ("reclaim", None)
     path.write_text("fair_shares: {mode: all}")
     file.reconcile()
-    assert file.current().mode == "reclaim"
+    assert file.current().fair_shares.mode == "reclaim"
     assert "fair_shares.mode" in str(file.problem())
     path.write_text("zone: UTC")
     file.reconcile()
-    assert file.current() == FairShares()
+    assert file.current().fair_shares == FairShares()
 
 
 @pytest.mark.parametrize(

@@ -160,8 +160,6 @@ class FakeMirror:
 class Served:
     """A booking server without its threads."""
 
-    fair_shares = FairShares()
-
     @cached_property
     def access(self) -> FakeAccess:
         """Who may do what."""

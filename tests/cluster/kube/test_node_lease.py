@@ -8,7 +8,8 @@ from cluster import names
 from cluster.fake.clock import START, FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Conflict, NotFound, Refusal, Request, Unreachable, refused
-from cluster.kube.node_lease import LeaseRenewer, always, micro_time
+from cluster.kube.lease_writer import micro_time
+from cluster.kube.node_lease import LeaseRenewer, always
 from cluster.kube.resources import LEASES, NODES
 from cluster.objects.nodes import Lease
 

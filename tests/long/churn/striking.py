@@ -7,7 +7,7 @@ from typing import Final
 
 from cluster import names
 from cluster.kube.errors import ApiError, NotFound
-from cluster.kube.node_lease import micro_time
+from cluster.kube.lease_writer import micro_time
 from cluster.kube.resources import LEASES, NODES
 from cluster.process.clock import SystemClock
 from devcluster.daemons import Daemon

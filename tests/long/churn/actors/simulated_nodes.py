@@ -19,7 +19,7 @@ from cluster import names
 from cluster.kube.backoff import unpredictable
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.interface import Kube
-from cluster.kube.node_lease import micro_time
+from cluster.kube.lease_writer import micro_time
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import LEASES, NODES, PODS, WHOLE_PODS, WholePod
 from cluster.objects.inventory import encode_inventory
