@@ -195,8 +195,8 @@ class Reclaimer:
         if not self._may_act():
             if self._led:
                 with self._cache.locked():
-                    annotated = list(self._cache.annotated.values())
-                self._gates.reconcile_unknown(annotated)
+                    queued = list(self._cache.queued.values())
+                self._gates.reconcile_unknown(queued)
             else:
                 self._gates.stop_leading()
             self._turns.forget()
@@ -214,7 +214,7 @@ class Reclaimer:
             snapshot = self._moved(snapshot)
             self._holding.reconcile(snapshot)
             self._plan(snapshot, since=needed)
-            self._give_turns(since=needed)
+            self._give_turns(snapshot, since=needed)
             self._reservations.reconcile(snapshot)
         self._gates.reconcile(snapshot, without_a_turn=self._turns.without_a_turn())
         self._report_stripped(snapshot)
@@ -259,7 +259,7 @@ class Reclaimer:
     def _gives_turns(self) -> bool:
         return self._fair_shares().effective(maia=self._terms.maia) != "off"
 
-    def _give_turns(self, *, since: float) -> None:
+    def _give_turns(self, snapshot: Snapshot, *, since: float) -> None:
         """Free devices to waiting pods without a booking, in the order of fair shares."""
         if not self._gives_turns:
             self._turns.forget()
@@ -270,6 +270,12 @@ class Reclaimer:
             self._turns.accounts.remember()
         except ApiError as error:
             self._failures.note("record of fair shares", "", error)
+        if self._turns.rest(snapshot):
+            self._broken_gangs.forget()
+            self._foreseen.reconcile({})
+            return
+        if not self._turns.is_due():
+            return
         snapshot = self._snapshot()
         self._broken_gangs.reconcile(snapshot, self._holding.release)
         plans = self._turns.plans(snapshot, self._inputs(snapshot), self._holder_cache)
