@@ -60,6 +60,12 @@ NO_SHARES: Final = FairShares(mode="off")
 WRITES_FOR: Final = 0.25
 """Seconds in which one pass writes holds. To act on them takes a few times as long, and pods that have left
 by then come back in the next pass: they must not wait until hundreds of others have been evicted."""
+SHORT: Final = 0.002
+"""Seconds of processor time of a pass after which the next one may follow at once."""
+RESTS: Final = 3
+"""After a longer one the thread rests this many times as long, at most ``RESTS_FOR`` seconds: while thousands
+of pods are created, one pass follows the other."""
+RESTS_FOR: Final = 0.05
 READ_EVERY: Final = 10.0
 """Seconds after which nodes are read though no pod waits: so a plan is made soon, and no old pod is kept."""
 
@@ -156,16 +162,24 @@ class Reclaimer:
             may_act=self._guards.permit,
         )
 
-    def run(self, stop: threading.Event) -> None:
-        """Reconcile until ``stop`` is set."""
+    def run(self, stop: threading.Event, *, processor: Callable[[], float] = lambda: 0.0) -> None:
+        """Reconcile until ``stop`` is set.
+
+        Args:
+            stop: ends it.
+            processor: seconds of processor time that this thread has used: it rests after long passes.
+        """
         wake_at(stop, self._changed)
         while not stop.is_set():
             self._clock.wait(self._changed, self._pause())
             if stop.is_set():
                 return
+            begun = processor()
             if not self.round():
                 # A refused request is not repeated with every change of the cluster.
                 self._clock.wait(stop, EVERY)
+            elif (used := processor() - begun) > SHORT:
+                self._clock.wait(stop, min(RESTS * used, RESTS_FOR))
 
     def _pause(self) -> float:
         """Seconds until the next pass if nothing changes."""
