@@ -12,6 +12,7 @@ from booking.reclaimer.reclaimer import EVERY, RESTS, RESTS_FOR, SHORT
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.errors import Request, Unreachable
+from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A100, a_pod
@@ -163,7 +164,7 @@ def test_shares_rest_while_no_pod_waits_but_one_that_is_being_placed(
             pod = pod.created(cluster.clock.now() - timedelta(seconds=PLACED_WITHIN))
         case "gang":
             pod = pod.with_annotation(names.GANG, "g").with_annotation(names.GANG_SIZE, "2")
-    cluster.create(pod)
+    cluster.kube.put(PODS, pod.raw)
     if waits == "hold":
         cluster.hold("q", Hold(node="n0", devices=("GPU-n0-0",), at=cluster.clock.now()))
     cluster.sync()
