@@ -76,7 +76,7 @@ from cluster.objects.limit_ranges import gpu_defaults
 from cluster.objects.pods import Pod
 from cluster.process import logs
 from cluster.process.certificates import CertificateExpiry
-from cluster.process.clock import Clock, SystemClock
+from cluster.process.clock import Clock, SystemClock, thread_seconds
 from cluster.process.https import TlsServer
 from cluster.process.lifecycle import Process
 from cluster.process.metrics import measured, measured_each, new_registry
@@ -285,7 +285,7 @@ def reclaim(base: Base) -> Reclaimer:
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
     _measure_shares(base.registry, reclaimer)
     base.process.thread("elector", elector.run)
-    base.process.thread("reclaimer", reclaimer.run)
+    base.process.thread("reclaimer", partial(reclaimer.run, processor=thread_seconds))
     base.process.thread("counted nodes", count.run)
     base.process.thread("events", events.run)
     return reclaimer

@@ -13,7 +13,7 @@ from cluster import names
 from cluster.cache import ClusterCache
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
-from cluster.objects.scheduling_gates import is_queued, other_gates
+from cluster.objects.scheduling_gates import other_gates
 from cluster.process.clock import Clock
 from cluster.process.metrics import measured
 
@@ -61,7 +61,7 @@ class Seen:
     def queued(self) -> int:
         """Pods behind our scheduling gate."""
         with self.cache.locked():
-            return sum(map(is_queued, self.cache.annotated.values()))
+            return len(self.cache.queued)
 
     def waiting(self) -> Waiting | None:
         """Booked pods that wait, None while that is not known."""

@@ -17,7 +17,7 @@ from cluster.decide.queueing import GateQueue, Order, Step, step, ungate_all
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
-from cluster.objects.scheduling_gates import is_queued, other_gates
+from cluster.objects.scheduling_gates import other_gates
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +57,7 @@ class QueueGates:
             without_a_turn: those that no turn can serve.
         """
         self._unknown_since = None
-        queued = [pod for pod in snapshot.annotated.values() if is_queued(pod)]
+        queued = list(snapshot.queued.values())
         if not queued:
             self._forget()
         elif snapshot.gives_turns:

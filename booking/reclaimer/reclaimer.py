@@ -60,6 +60,12 @@ NO_SHARES: Final = FairShares(mode="off")
 WRITES_FOR: Final = 0.25
 """Seconds in which one pass writes holds. To act on them takes a few times as long, and pods that have left
 by then come back in the next pass: they must not wait until hundreds of others have been evicted."""
+SHORT: Final = 0.002
+"""Seconds of processor time of a pass after which the next one may follow at once."""
+RESTS: Final = 3
+"""After a longer one the thread rests this many times as long, at most ``RESTS_FOR`` seconds: while thousands
+of pods are created, one pass follows the other."""
+RESTS_FOR: Final = 0.05
 READ_EVERY: Final = 10.0
 """Seconds after which nodes are read though no pod waits: so a plan is made soon, and no old pod is kept."""
 
@@ -156,16 +162,24 @@ class Reclaimer:
             may_act=self._guards.permit,
         )
 
-    def run(self, stop: threading.Event) -> None:
-        """Reconcile until ``stop`` is set."""
+    def run(self, stop: threading.Event, *, processor: Callable[[], float] = lambda: 0.0) -> None:
+        """Reconcile until ``stop`` is set.
+
+        Args:
+            stop: ends it.
+            processor: seconds of processor time that this thread has used: it rests after long passes.
+        """
         wake_at(stop, self._changed)
         while not stop.is_set():
             self._clock.wait(self._changed, self._pause())
             if stop.is_set():
                 return
+            begun = processor()
             if not self.round():
                 # A refused request is not repeated with every change of the cluster.
                 self._clock.wait(stop, EVERY)
+            elif (used := processor() - begun) > SHORT:
+                self._clock.wait(stop, min(RESTS * used, RESTS_FOR))
 
     def _pause(self) -> float:
         """Seconds until the next pass if nothing changes."""
@@ -195,8 +209,8 @@ class Reclaimer:
         if not self._may_act():
             if self._led:
                 with self._cache.locked():
-                    annotated = list(self._cache.annotated.values())
-                self._gates.reconcile_unknown(annotated)
+                    queued = list(self._cache.queued.values())
+                self._gates.reconcile_unknown(queued)
             else:
                 self._gates.stop_leading()
             self._turns.forget()
@@ -214,7 +228,7 @@ class Reclaimer:
             snapshot = self._moved(snapshot)
             self._holding.reconcile(snapshot)
             self._plan(snapshot, since=needed)
-            self._give_turns(since=needed)
+            self._give_turns(snapshot, since=needed)
             self._reservations.reconcile(snapshot)
         self._gates.reconcile(snapshot, without_a_turn=self._turns.without_a_turn())
         self._report_stripped(snapshot)
@@ -259,7 +273,7 @@ class Reclaimer:
     def _gives_turns(self) -> bool:
         return self._fair_shares().effective(maia=self._terms.maia) != "off"
 
-    def _give_turns(self, *, since: float) -> None:
+    def _give_turns(self, snapshot: Snapshot, *, since: float) -> None:
         """Free devices to waiting pods without a booking, in the order of fair shares."""
         if not self._gives_turns:
             self._turns.forget()
@@ -270,6 +284,12 @@ class Reclaimer:
             self._turns.accounts.remember()
         except ApiError as error:
             self._failures.note("record of fair shares", "", error)
+        if self._turns.rest(snapshot):
+            self._broken_gangs.forget()
+            self._foreseen.reconcile({})
+            return
+        if not self._turns.is_due():
+            return
         snapshot = self._snapshot()
         self._broken_gangs.reconcile(snapshot, self._holding.release)
         plans = self._turns.plans(snapshot, self._inputs(snapshot), self._holder_cache)

@@ -56,6 +56,8 @@ class Snapshot:
     """Pod uid -> its hold, for pods that are neither bound nor terminating."""
     annotated: Mapping[str, Pod] = field(default_factory=dict)
     """Pods with an annotation of the reclaimer: a hold, a notice, a bar, cover."""
+    queued: Mapping[str, Pod] = field(default_factory=dict)
+    """Uid -> pod behind our gate, with such an annotation or without."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """Name -> Namespace."""
     jobs: Mapping[str, Job] = field(default_factory=dict)
@@ -200,6 +202,7 @@ def take(
             now=now,
             pods=pods,
             annotated=dict(cache.annotated),
+            queued=dict(cache.queued),
             nodes=cluster_objects.nodes,
             node_snapshots=cache.node_snapshots(),
             bookings=cache.bookings,

@@ -114,6 +114,8 @@ class ClusterCache:
         """Uid -> every living pod that requests GPUs, as it is now."""
         self.annotated: Final = pods.annotated.live
         """Uid -> those of ``pods`` with something that the reclaimer keeps up to date."""
+        self.queued: Final = pods.queued.live
+        """Uid -> those of ``pods`` that are behind our gate."""
         self.stripped: Final = pods.stripped.live
         """Uid -> every living pod that admission has created without the GPU that it asked for."""
         self._pods, nodes = pods, self.of(NODES)

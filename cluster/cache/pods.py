@@ -51,8 +51,10 @@ class Pods(Store[Pod]):
         self.annotated: Final = self.index(_annotated)
         """Those with something that the reclaimer keeps up to date.
 
-        That is one of ``RECLAIMER_ANNOTATIONS``, our gate, or a pending removal.
+        That is one of ``RECLAIMER_ANNOTATIONS``, or a pending removal.
         """
+        self.queued: Final = self.index(_queued)
+        """Those behind our gate: there may be far more of them than of the former."""
         self.stripped: Final = self.index(_stripped)
         """Every living pod that admission has created without the GPU that it asked for."""
         self.observe(_log_bad_hold)
@@ -92,12 +94,12 @@ def gpu_pod(pod: Pod) -> Pod | None:
 
 def _annotated(pod: Pod) -> Pod | None:
     notes = pod.metadata.annotations or ()
-    is_annotated = (
-        not RECLAIMER_ANNOTATIONS.isdisjoint(notes)
-        or is_queued(pod)
-        or has_condition(pod, names.DISRUPTION_TARGET)
-    )
+    is_annotated = not RECLAIMER_ANNOTATIONS.isdisjoint(notes) or has_condition(pod, names.DISRUPTION_TARGET)
     return gpu_pod(pod) if is_annotated else None
+
+
+def _queued(pod: Pod) -> Pod | None:
+    return gpu_pod(pod) if is_queued(pod) else None
 
 
 def _stripped(pod: Pod) -> Pod | None:

@@ -22,6 +22,11 @@ class Clock(Protocol):
         ...
 
 
+def thread_seconds() -> float:
+    """Seconds of processor time that the calling thread has used."""
+    return time.thread_time()
+
+
 class SystemClock:
     """The machine's clock. Shipped code reads it only here."""
 

@@ -4,14 +4,16 @@ The scheduler asks an extender only about nodes that pass its own filters. For a
 node, or while the cluster is full, it does not ask at all, and the pod's event says only "Insufficient
 nvidia.com/gpu". Here the reason is written as an Event when it becomes true, and not again while nothing
 changes (an Event does not make the scheduler retry, as a change of the pod would). A reason that comes and
-goes is reported again after some minutes. GPUs that are held for a pod are reported by the reclaimer. Runs in
-its own thread, started by ``__main__``.
+goes is reported again after some minutes. Where thousands of pods begin to wait at once, a round reports on
+some, of all users alike: else their Events would take the API server from everybody. GPUs that are held for a
+pod are reported by the reclaimer. Runs in its own thread, started by ``__main__``.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from cluster import event_reasons
+from cluster import event_reasons, names
 from cluster.decide.explain import why_waiting
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest, RequestKey, gpu_request_of
@@ -24,6 +26,8 @@ from extender.state.cluster_state import ClusterState, Readiness
 
 EVERY: Final = 2.0
 """Seconds between two rounds."""
+MOST: Final = 100
+"""Pods that are reported on in one round."""
 AGAIN: Final = 600.0
 """Seconds after which a reason is reported again, if others were true in between."""
 
@@ -64,6 +68,8 @@ class PendingReasons:
             self._reasons, self._generation = {}, generation
         known = self._reasons
         self._read = {uid: read for uid, read in self._read.items() if uid in waiting}
+        due: list[tuple[int, str, Reason]] = []
+        of_user: Counter[str] = Counter()
         for uid, pod in waiting.items():
             request = self._request(uid, pod, covered.get(uid))
             if request is None or not (_was_rejected(pod) or is_queued(pod)):
@@ -75,7 +81,11 @@ class PendingReasons:
             reason = known[request.key]
             if reason is None or not self._is_due(uid, str(reason)):
                 continue
-            if not self._write_event(pod, event_reasons.WAITING_FOR_GPU, str(reason)):
+            user = pod.metadata.annotation(names.USER) or ""
+            due.append((of_user[user], uid, reason))
+            of_user[user] += 1
+        for _, uid, reason in sorted(due, key=lambda one: one[0])[:MOST]:
+            if not self._write_event(waiting[uid], event_reasons.WAITING_FOR_GPU, str(reason)):
                 return  # no other Event could be written now, either; the next round tries again
             self._note(uid, str(reason))
 

@@ -70,6 +70,10 @@ class BrokenGangs:
                     self._guarded(pod, partial(self._evict, pod, gang))
         self.going = frozenset(going)
 
+    def forget(self) -> None:
+        """Nobody waits, so there is no such gang."""
+        self._since, self.going = {}, frozenset()
+
     def _guarded(self, pod: Pod, step: Callable[[], None]) -> None:
         try:
             step()

@@ -31,6 +31,7 @@ from booking.reclaimer.planning.plan import Plan, Round, waiting_for_bookings
 from booking.reclaimer.planning.search import Search
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.fairshare import Pass, Unit, grants, reclaim
+from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 from cluster.objects.scheduling_gates import is_queued
@@ -75,13 +76,26 @@ class Turns:
         self.accounts.forget()
         self._lines_by, self._busy, self.due = None, None, None
 
+    def rest(self, snapshot: Snapshot) -> bool:
+        """Whether there is nothing to do: no pod waits or has a hold, and for a while none has.
+
+        A look at each pod, where ``plans`` would read many: this is asked whenever anything changes.
+        """
+        if self.lines or snapshot.holds or not self._was_idle() or _anybody_may_wait(snapshot):
+            return False
+        self._applicants, self.due = Applicants(), None
+        self.accounts.rest()
+        self._lines_by = self._settings()
+        return True
+
+    def is_due(self) -> bool:
+        """Whether ``plans`` may be asked again; if not, ``due`` says when."""
+        self.due = self._next if self._clock.monotonic() < self._next else None
+        return self.due is None
+
     def plans(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> list[Plan]:
         """The holds that are to be written now, in this order."""
-        begun = self._clock.monotonic()
-        self.due = self._next if begun < self._next else None
-        if self.due is not None:
-            return []
-        settings = self._settings()
+        begun, settings = self._clock.monotonic(), self._settings()
         applicants = self._applicants.at(snapshot, settings)
         if self._is_idle(applicants, snapshot):
             self.accounts.rest()
@@ -138,10 +152,12 @@ class Turns:
     # --- inside --------------------------------------------------------------------------------------
     def _is_idle(self, applicants: Mapping[str, Applicant], snapshot: Snapshot) -> bool:
         """Whether nobody waits, for a while: a pod that leaves for another one comes back within seconds."""
-        now = self._clock.monotonic()
         if self.lines or snapshot.turns or any(_waits(one.pod, snapshot) for one in applicants.values()):
-            self._busy = now
-        return self._busy is None or now - self._busy >= IDLE_AFTER
+            self._busy = self._clock.monotonic()
+        return self._was_idle()
+
+    def _was_idle(self) -> bool:
+        return self._busy is None or self._clock.monotonic() - self._busy >= IDLE_AFTER
 
     def _read_lines(self, snapshot: Snapshot, holder_cache: HolderCache, settings: FairShares) -> None:
         """Who waits, where no pass has found out: another process has led, or the policy is another now."""
@@ -151,7 +167,7 @@ class Turns:
 
     def _grant(self, snapshot: Snapshot, one_round: Round) -> list[Plan]:
         """Free devices, in order."""
-        if not any(map(is_queued, snapshot.annotated.values())):
+        if not snapshot.queued:
             return []
         made: list[Plan] = []
         for model in sorted(self.lines.of_model):
@@ -224,6 +240,12 @@ class Turns:
                 plans = places.plans[one.unit.uid]
                 made += plans if turn is None else [in_a_turn(plan, turn) for plan in plans]
         return made
+
+
+def _anybody_may_wait(snapshot: Snapshot) -> bool:
+    """Whether there is a pod without a node that kube-scheduler is not just placing, or one of a gang."""
+    unplaced = (pod for pod in snapshot.pods.values() if not pod.spec.node_name)
+    return any(_waits(pod, snapshot) or gang_of(pod) for pod in unplaced)
 
 
 def _waits(pod: Pod, snapshot: Snapshot) -> bool:

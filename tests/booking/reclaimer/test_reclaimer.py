@@ -1,12 +1,18 @@
 """The loop: which process acts, when, and that one failure does not delay the others."""
 
 import threading
+from datetime import timedelta
+
+import pytest
 
 from booking.policy.fair_shares import FairShares
-from booking.reclaimer.reclaimer import EVERY
+from booking.reclaimer.fair_shares.record import RecordStore
+from booking.reclaimer.fair_shares.turns import PLACED_WITHIN, Turns
+from booking.reclaimer.reclaimer import EVERY, RESTS, RESTS_FOR, SHORT
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.errors import Request, Unreachable
+from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A100, a_pod
@@ -127,3 +133,43 @@ def test_a_turn_that_comes_too_soon_after_others_is_given_when_it_is_due(cluster
     finally:
         stop.set()
         thread.join(60)
+
+
+def test_after_a_long_pass_the_loop_rests_and_after_a_short_one_it_does_not(cluster: FakeCluster) -> None:
+    used = iter((0.0, SHORT / 2, 1.0, 1.01, 2.0, 3.0))
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=cluster.reclaimer.run, args=(stop,), kwargs={"processor": lambda: next(used)}
+    )
+    thread.start()
+    rests: list[float] = []
+    try:
+        for _ in range(5):
+            cluster.clock.until_waiting()
+            rests.append(cluster.clock.waits[-1])
+            cluster.clock.advance(rests[-1])
+    finally:
+        stop.set()
+        thread.join(60)
+    assert rests == pytest.approx([EVERY, EVERY, RESTS * 0.01, EVERY, RESTS_FOR])
+
+
+@pytest.mark.parametrize("waits", [None, "queued", "old", "gang", "hold"])
+def test_shares_rest_while_no_pod_waits_but_one_that_is_being_placed(
+    cluster: FakeCluster, waits: str | None
+) -> None:
+    cluster.gone("a")
+    pod = a_pod("q").of("carol").asks(1).created(cluster.clock.now())
+    match waits:
+        case "queued":
+            pod = pod.behind(names.QUEUE)
+        case "old":
+            pod = pod.created(cluster.clock.now() - timedelta(seconds=PLACED_WITHIN))
+        case "gang":
+            pod = pod.with_annotation(names.GANG, "g").with_annotation(names.GANG_SIZE, "2")
+    cluster.kube.put(PODS, pod.raw)
+    if waits == "hold":
+        cluster.hold("q", Hold(node="n0", devices=("GPU-n0-0",), at=cluster.clock.now()))
+    cluster.sync()
+    turns = Turns(cluster.clock, FairShares, RecordStore(cluster.kube, names.NAMESPACE))
+    assert turns.rest(cluster.snapshot()) is (waits is None)

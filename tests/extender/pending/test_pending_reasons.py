@@ -5,7 +5,7 @@ import pytest
 from cluster import event_reasons
 from cluster.decide.explain import why_waiting
 from cluster.objects.pods import Pod
-from extender.pending.pending_reasons import AGAIN, EVERY, PendingReasons
+from extender.pending.pending_reasons import AGAIN, EVERY, MOST, PendingReasons
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, PodBuilder, a_pod
 
@@ -219,3 +219,15 @@ def test_a_pod_that_waits_behind_our_gate_is_reported_before_the_scheduler_has_t
     assert reports.events == [
         ("p", event_reasons.WAITING_FOR_GPU, "The pod asks for 9 GPUs, but no node has more than 4.")
     ]
+
+
+def test_of_very_many_pods_each_round_reports_on_some_of_every_user(reports: Reports) -> None:
+    for number in range(2 * MOST):
+        reports.cluster.create(a_pod(f"b{number}").of("bob").asks(9).unschedulable())
+    reports.cluster.create(a_pod("a").of("alice").asks(9).unschedulable())
+    seen: list[set[str]] = []
+    for _ in range(3):
+        reports.explain.reconcile()
+        seen.append({name for name, _, _ in reports.events})
+    assert "a" in seen[0]
+    assert [len(names) for names in seen] == [MOST, 2 * MOST, 2 * MOST + 1]
