@@ -47,13 +47,15 @@ class GpushareStatus:
         self._not_before = 0.0
 
     def write(self, node: Node) -> Node:
-        """Write the amounts if the Node has others; returns the Node afterwards.
+        """Write the amounts if the Node has others, of none where it has some; returns the Node afterwards.
 
         The kubelet keeps them, except when the machine has been restarted.
         """
         wanted = gpushare_amounts(self._devices(), self._unit)
         both = {"capacity": node.status.capacity or {}, "allocatable": node.status.allocatable or {}}
-        is_there = all(str(there.get(key)) == text for there in both.values() for key, text in wanted.items())
+        is_there = all(
+            str(there.get(key, 0)) == text for there in both.values() for key, text in wanted.items()
+        )
         if is_there or self._clock.monotonic() < self._not_before:
             return node
         try:

@@ -37,6 +37,11 @@ def test_it_is_written_once_and_again_after_a_restart_of_the_machine_and_a_failu
     wanted = {"cpu": "8", MEMORY: "124", COUNT: "2"}
     assert (node.status.capacity, node.status.allocatable) == (wanted, wanted)
 
+    nobody_shares = GpushareStatus(kube, lambda: GPUS[2:], "GiB", clock)
+    bare = kube.put(NODES, {"metadata": {"name": "node-b"}, "status": status})
+    assert nobody_shares.write(bare) is bare
+    assert (nobody_shares.write(node).status.capacity or {})[COUNT] == "0"
+
     zero = {**wanted, MEMORY: "0", COUNT: "0"}
     node = kube.put(
         NODES, {"metadata": {"name": "node-a"}, "status": {"capacity": zero, "allocatable": zero}}
