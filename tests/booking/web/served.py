@@ -160,6 +160,10 @@ class FakeMirror:
 class Served:
     """A booking server without its threads."""
 
+    fair_shares = FairShares()
+    """How GPUs without a booking are divided."""
+    visibility: Visibility = "load"
+
     def __init__(
         self, folder: Path, *, url: str | None = None, terms: EvictionSettings | None = None
     ) -> None:
@@ -175,8 +179,6 @@ class Served:
         self.capacity = Capacity({A100: {"node-a": 4, "node-b": 4}, A6000: {"node-a": 2}})
         self.evictions = FakeEvictions()
         self.gpus = FakeGpus()
-        self.visibility: Visibility = "load"
-        self.fair_shares = FairShares()
         service = BookingService(
             self.store,
             self.clock,
