@@ -160,10 +160,9 @@ class FakeMirror:
 class Served:
     """A booking server without its threads."""
 
-    @cached_property
-    def access(self) -> FakeAccess:
-        """Who may do what."""
-        return FakeAccess()
+    fair_shares = FairShares()
+    """How GPUs without a booking are divided."""
+    visibility: Visibility = "load"
 
     def __init__(
         self, folder: Path, *, url: str | None = None, terms: EvictionSettings | None = None
@@ -180,8 +179,6 @@ class Served:
         self.capacity = Capacity({A100: {"node-a": 4, "node-b": 4}, A6000: {"node-a": 2}})
         self.evictions = FakeEvictions()
         self.gpus = FakeGpus()
-        self.visibility: Visibility = "load"
-        self.fair_shares = FairShares()
         service = BookingService(
             self.store,
             self.clock,
@@ -218,6 +215,7 @@ class Served:
             clock=self.clock,
             metrics=ServerMetrics(self.registry),
         )
+        self.access = FakeAccess()
         self.roles = Roles(self.access, self.clock)
         self.authenticator = Authenticator(
             self.tokens, DEFAULT_RULES, self.clock, self.roles, audience="gpu-booking"
@@ -235,7 +233,7 @@ class Served:
             self.clock,
             self.terms,
             unready_reason=lambda: self.unknown_capacity,
-            fair_shares=lambda: self.fair_shares,
+            fair_shares=FairShares,
         )
 
     def ruling(self) -> BookingPolicy:
