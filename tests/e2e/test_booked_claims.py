@@ -65,7 +65,7 @@ def minors(playground: Playground, name: str) -> tuple[int, ...]:
     return seen.gpu_minors
 
 
-@pytest.mark.budget(30)
+@pytest.mark.budget(20)
 @pytest.mark.usefixtures("claims")
 def test_a_booked_claim_pod_gets_a_device_among_rivals(
     playground: Playground, alice: Person, bob: Person

@@ -40,7 +40,7 @@ def test_l1_a_burst_of_sixteen_pods_fills_eight_devices_and_no_pod_fails(playgro
     playground.check_law_1()
 
 
-@pytest.mark.budget(20)
+@pytest.mark.budget(10)
 def test_l1_two_pods_share_a_gpu_each_with_its_own_part_and_a_third_waits(playground: Playground) -> None:
     def sharing(name: str, memory: int) -> str:
         limits = {names.GPU_RESOURCE: "1", names.GPU_MEMORY: str(memory)}
@@ -103,7 +103,7 @@ def test_l4_a_released_booking_ends_its_pods_and_leaves_later_ones_alone(
     same(playground, [other])
 
 
-@pytest.mark.budget(15)
+@pytest.mark.budget(5)
 def test_l7_forged_cover_annotations_are_overwritten_at_creation(bob: Person, playground: Playground) -> None:
     body = pod("forger")
     body["metadata"]["annotations"] |= {

@@ -85,7 +85,7 @@ def test_for_two_booked_pods_of_one_claim_one_pod_leaves(claims: Claims) -> None
     world = claims()
     bobs = full(world)
     claim(world, "shared")
-    world.alice.book(model=BY_CLAIM, count=2)
+    world.alice.book(model=BY_CLAIM)
     with world.laws.expecting("L1"):  # the watcher knows no holder of several pods
         for name in ("alice-1", "alice-2"):
             world.alice.create(claiming(name, "shared", named=True))
@@ -94,6 +94,23 @@ def test_for_two_booked_pods_of_one_claim_one_pod_leaves(claims: Claims) -> None
         world.alice.delete("alice-2")
         world.until(lambda: world.pod("alice-2") is None, "one has the device alone")
     assert [is_back(world, name, uid) for name, uid in bobs.items()].count(True) == 1
+
+
+def test_for_a_booked_pod_with_two_named_claims_two_pods_leave(claims: Claims) -> None:
+    """Each of its claims tolerates another value, and gets the device that is kept under it."""
+    world = claims()
+    bobs = full(world)
+    for name in ("first", "second"):
+        claim(world, name)
+    pod = claiming("alice-1", "first", named=True)
+    pod["spec"]["resourceClaims"].append({"name": "more", "resourceClaimName": "second"})
+    pod["spec"]["containers"][0]["resources"]["claims"].append({"name": "more"})
+    world.alice.book(model=BY_CLAIM, count=2)
+    world.alice.create(pod)
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
+    world.until(lambda: all(is_back(world, name, uid) for name, uid in bobs.items()), "both are back")
+    assert sorted(devices_of_claims(world).values()) == [["first"], ["second"]]
+    world.until(lambda: not rules(world), "no rule is left")
 
 
 ASKS: dict[str, tuple[dict[str, Any], int]] = {
