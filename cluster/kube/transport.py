@@ -167,11 +167,9 @@ class _Brief(HTTPConnectionPool):
         connection, stays = self._get_conn(), False
         try:
             connection.timeout = connect
-            self._validate_conn(connection)
-            sock = connection.sock
-            if sock is None:
+            if connection.is_closed:
                 connection.connect()
-                sock = connection.sock
+            sock: socket.socket = connection.sock  # type: ignore[attr-defined]
             sock.settimeout(left())
             sock.sendall(request)
 
@@ -326,7 +324,7 @@ class Transport:
         read_timeout: float,
     ) -> BaseHTTPResponse:
         """As ``_exchange``, past everything of urllib3 but its pool and its way to connect."""
-        connect = self._timeout(call, until, read_timeout).connect_timeout
+        connect = self._connecting(call, until, self._clock.monotonic())
 
         def left() -> float:
             seconds = min(read_timeout, until.answered - self._clock.monotonic())
@@ -347,11 +345,15 @@ class Transport:
     def _timeout(self, call: Call, until: "_Until", read: float) -> urllib3.Timeout:
         """Timeouts for the connection, TCP and TLS each, and for the answer."""
         now = self._clock.monotonic()
-        if now >= min(until.sent, until.answered):
-            raise Unsent(call.request, "it is too late for it")
-        connect = min(self._timeouts.connect, (until.sent - now) / 2, (until.answered - now) / 2)
+        connect = self._connecting(call, until, now)
         total = None if until.answered == math.inf else until.answered - now
         return urllib3.Timeout(total=total, connect=connect, read=read)
+
+    def _connecting(self, call: Call, until: "_Until", now: float) -> float:
+        """Seconds for the connection, TCP and TLS each."""
+        if now >= min(until.sent, until.answered):
+            raise Unsent(call.request, "it is too late for it")
+        return min(self._timeouts.connect, (until.sent - now) / 2, (until.answered - now) / 2)
 
     def _note_date(self, date: str | None) -> None:
         if date is None:
