@@ -274,6 +274,7 @@ def reclaim(base: Base) -> Reclaimer:
         victims=LEAST_LOST_WORK,
         fair_shares=base.fair_shares.current,
         reservations=_reservations(settings),
+        processor=thread_seconds,
     )
     evictor.seen.on_change(reclaimer.trigger)
     _tell_hubs(base, elector.leads)
@@ -281,7 +282,7 @@ def reclaim(base: Base) -> Reclaimer:
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
     _measure_shares(base.registry, reclaimer)
     base.process.thread("elector", elector.run)
-    base.process.thread("reclaimer", partial(reclaimer.run, processor=thread_seconds))
+    base.process.thread("reclaimer", reclaimer.run)
     base.process.thread("counted nodes", count.run)
     base.process.thread("events", events.run)
     return reclaimer

@@ -103,13 +103,16 @@ class Reclaimer:
         victims: VictimPolicy = LEAST_LOST_WORK,
         fair_shares: Callable[[], FairShares] = lambda: NO_SHARES,
         reservations: ReservationTerms | None = None,
+        processor: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """Args: write_event: writes an Event on a pod; executor: runs requests concurrently.
 
         ``order`` is that of the pods that wait for what is free; ``victims`` tells who may be evicted;
         ``fair_shares``: how GPUs without a booking are divided; ``reservations``: how GPUs of nodes with
-        another device plugin are opened for shares, None where they are not.
+        another device plugin are opened for shares, None where they are not; ``processor``: seconds of
+        processor time that the thread which runs this has used.
         """
+        self._processor = processor
         self._kube = kube
         self._clock = clock
         self._cache = cache
@@ -162,23 +165,18 @@ class Reclaimer:
             may_act=self._guards.permit,
         )
 
-    def run(self, stop: threading.Event, *, processor: Callable[[], float] = lambda: 0.0) -> None:
-        """Reconcile until ``stop`` is set.
-
-        Args:
-            stop: ends it.
-            processor: seconds of processor time that this thread has used: it rests after long passes.
-        """
+    def run(self, stop: threading.Event) -> None:
+        """Reconcile until ``stop`` is set."""
         wake_at(stop, self._changed)
         while not stop.is_set():
             self._clock.wait(self._changed, self._pause())
             if stop.is_set():
                 return
-            begun = processor()
+            begun = self._processor()
             if not self.round():
                 # A refused request is not repeated with every change of the cluster.
                 self._clock.wait(stop, EVERY)
-            elif (used := processor() - begun) > SHORT:
+            elif (used := self._processor() - begun) > SHORT:
                 self._clock.wait(stop, min(RESTS * used, RESTS_FOR))
 
     def _pause(self) -> float:
