@@ -164,7 +164,7 @@ class FakeCluster:
             metrics=self.metrics,
             executor=self.executor,
             fair_shares=self.fair_shares,
-            processor=lambda: self.processor(),
+            processor=self.processor,
         )
 
     def api(self) -> Kube:

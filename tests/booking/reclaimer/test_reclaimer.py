@@ -135,6 +135,7 @@ def test_a_turn_that_comes_too_soon_after_others_is_given_when_it_is_due(cluster
 def test_after_a_long_pass_the_loop_rests_and_after_a_short_one_it_does_not(cluster: FakeCluster) -> None:
     used = iter((0.0, SHORT / 2, 1.0, 1.01, 2.0, 3.0))
     cluster.processor = lambda: next(used)
+    cluster.restart()
     stop = threading.Event()
     thread = threading.Thread(target=cluster.reclaimer.run, args=(stop,))
     thread.start()
