@@ -278,6 +278,7 @@ def reclaim(base: Base) -> Reclaimer:
         victims=LEAST_LOST_WORK,
         fair_shares=lambda: base.policy.current().fair_shares,
         reservations=_reservations(settings),
+        processor=thread_seconds,
     )
     evictor.seen.on_change(reclaimer.trigger)
     _tell_hubs(base, elector.leads)
@@ -285,7 +286,7 @@ def reclaim(base: Base) -> Reclaimer:
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
     _measure_shares(base.registry, reclaimer)
     base.process.thread("elector", elector.run)
-    base.process.thread("reclaimer", partial(reclaimer.run, processor=thread_seconds))
+    base.process.thread("reclaimer", reclaimer.run)
     base.process.thread("counted nodes", count.run)
     base.process.thread("events", events.run)
     return reclaimer

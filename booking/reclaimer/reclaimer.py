@@ -60,11 +60,11 @@ NO_SHARES: Final = FairShares(mode="off")
 WRITES_FOR: Final = 0.25
 """Seconds in which one pass writes holds. To act on them takes a few times as long, and pods that have left
 by then come back in the next pass: they must not wait until hundreds of others have been evicted."""
-SHORT: Final = 0.002
-"""Seconds of processor time of a pass after which the next one may follow at once."""
+LONG: Final = 1000
+"""Pods behind our gate from which on the thread rests after each pass: one follows the other while they are
+created, and what the passes take others lack."""
 RESTS: Final = 3
-"""After a longer one the thread rests this many times as long, at most ``RESTS_FOR`` seconds: while thousands
-of pods are created, one pass follows the other."""
+"""It rests this many times as long as the pass took of the processor, at most ``RESTS_FOR`` seconds."""
 RESTS_FOR: Final = 0.05
 READ_EVERY: Final = 10.0
 """Seconds after which nodes are read though no pod waits: so a plan is made soon, and no old pod is kept."""
@@ -103,13 +103,16 @@ class Reclaimer:
         victims: VictimPolicy = LEAST_LOST_WORK,
         fair_shares: Callable[[], FairShares] = lambda: NO_SHARES,
         reservations: ReservationTerms | None = None,
+        processor: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """Args: write_event: writes an Event on a pod; executor: runs requests concurrently.
 
         ``order`` is that of the pods that wait for what is free; ``victims`` tells who may be evicted;
         ``fair_shares``: how GPUs without a booking are divided; ``reservations``: how GPUs of nodes with
-        another device plugin are opened for shares, None where they are not.
+        another device plugin are opened for shares, None where they are not; ``processor``: seconds of
+        processor time that the thread which runs this has used.
         """
+        self._processor = processor
         self._kube = kube
         self._clock = clock
         self._cache = cache
@@ -162,24 +165,19 @@ class Reclaimer:
             may_act=self._guards.permit,
         )
 
-    def run(self, stop: threading.Event, *, processor: Callable[[], float] = lambda: 0.0) -> None:
-        """Reconcile until ``stop`` is set.
-
-        Args:
-            stop: ends it.
-            processor: seconds of processor time that this thread has used: it rests after long passes.
-        """
+    def run(self, stop: threading.Event) -> None:
+        """Reconcile until ``stop`` is set."""
         wake_at(stop, self._changed)
         while not stop.is_set():
             self._clock.wait(self._changed, self._pause())
             if stop.is_set():
                 return
-            begun = processor()
+            begun = self._processor()
             if not self.round():
                 # A refused request is not repeated with every change of the cluster.
                 self._clock.wait(stop, EVERY)
-            elif (used := processor() - begun) > SHORT:
-                self._clock.wait(stop, min(RESTS * used, RESTS_FOR))
+            elif len(self._cache.queued) >= LONG:
+                self._clock.wait(stop, min(RESTS * (self._processor() - begun), RESTS_FOR))
 
     def _pause(self) -> float:
         """Seconds until the next pass if nothing changes."""

@@ -114,8 +114,6 @@ class ClusterCache:
         """Uid -> every living pod that requests GPUs, as it is now."""
         self.annotated: Final = pods.annotated.live
         """Uid -> those of ``pods`` with something that the reclaimer keeps up to date."""
-        self.queued: Final = pods.queued.live
-        """Uid -> those of ``pods`` that are behind our gate."""
         self.stripped: Final = pods.stripped.live
         """Uid -> every living pod that admission has created without the GPU that it asked for."""
         self._pods, nodes = pods, self.of(NODES)
@@ -198,6 +196,11 @@ class ClusterCache:
         self._pods.observe(self._scheduling_objects.change_pod)
 
     # --- reading -------------------------------------------------------------------------------------
+    @property
+    def queued(self) -> Mapping[str, Pod]:
+        """Uid -> those of ``pods`` that are behind our gate, as it is now; changes under the lock."""
+        return self._pods.queued.live
+
     def snapshot(self, names: Iterable[str]) -> list[NodeSnapshot]:
         """Some nodes at one instant."""
         with self._lock:

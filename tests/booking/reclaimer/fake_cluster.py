@@ -137,6 +137,7 @@ class FakeCluster:
         """Name, reason and message of every Event."""
         self.executor = executor
         self.fair_shares: Callable[[], FairShares] = lambda: NO_SHARES
+        self.processor: Callable[[], float] = lambda: 0.0
         self.leads = True
         self.unready_reason: str | None = None
         self.terms = terms or EvictionSettings()
@@ -163,6 +164,7 @@ class FakeCluster:
             metrics=self.metrics,
             executor=self.executor,
             fair_shares=self.fair_shares,
+            processor=self.processor,
         )
 
     def api(self) -> Kube:

@@ -8,7 +8,7 @@ import pytest
 from booking.policy.fair_shares import FairShares
 from booking.reclaimer.fair_shares.record import RecordStore
 from booking.reclaimer.fair_shares.turns import PLACED_WITHIN, Turns
-from booking.reclaimer.reclaimer import EVERY, RESTS, RESTS_FOR, SHORT
+from booking.reclaimer.reclaimer import EVERY, LONG, RESTS, RESTS_FOR
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.errors import Request, Unreachable
@@ -135,23 +135,32 @@ def test_a_turn_that_comes_too_soon_after_others_is_given_when_it_is_due(cluster
         thread.join(60)
 
 
-def test_after_a_long_pass_the_loop_rests_and_after_a_short_one_it_does_not(cluster: FakeCluster) -> None:
-    used = iter((0.0, SHORT / 2, 1.0, 1.01, 2.0, 3.0))
+@pytest.mark.parametrize(
+    ("waiting", "rests"), [(LONG - 1, [EVERY, EVERY, EVERY]), (LONG, [EVERY, RESTS * 0.01, EVERY, RESTS_FOR])]
+)
+def test_the_loop_rests_after_each_pass_over_a_long_line(
+    cluster: FakeCluster, waiting: int, rests: list[float]
+) -> None:
+    used = iter((0.0, 0.01, 1.0, 2.0, 3.0))
+    cluster.processor = lambda: next(used)
+    cluster.restart()
+    cluster.leads = False
+    for number in range(waiting):
+        cluster.cache.of(PODS).upsert(a_pod(f"q{number}").asks(1).behind(names.QUEUE).obj)
+    cluster.reclaimer.round()
     stop = threading.Event()
-    thread = threading.Thread(
-        target=cluster.reclaimer.run, args=(stop,), kwargs={"processor": lambda: next(used)}
-    )
+    thread = threading.Thread(target=cluster.reclaimer.run, args=(stop,))
     thread.start()
-    rests: list[float] = []
+    found: list[float] = []
     try:
-        for _ in range(5):
+        for _ in rests:
             cluster.clock.until_waiting()
-            rests.append(cluster.clock.waits[-1])
-            cluster.clock.advance(rests[-1])
+            found.append(cluster.clock.waits[-1])
+            cluster.clock.advance(found[-1])
     finally:
         stop.set()
         thread.join(60)
-    assert rests == pytest.approx([EVERY, EVERY, RESTS * 0.01, EVERY, RESTS_FOR])
+    assert found == pytest.approx(rests)
 
 
 @pytest.mark.parametrize("waits", [None, "queued", "old", "gang", "hold"])

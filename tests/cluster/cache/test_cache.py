@@ -365,20 +365,21 @@ class TestNotes:
         assert cache.annotated == {}
 
     @pytest.mark.parametrize(
-        ("pod", "is_recorded"),
+        ("pod", "noted"),
         [
-            pytest.param(a_pod().asks(1).behind(), True, id="behind our gate"),
-            pytest.param(a_pod().asks(1).behind("other"), False, id="behind another gate"),
-            pytest.param(a_pod().behind(), False, id="behind our gate without a GPU"),
-            pytest.param(a_pod().asks(1).with_annotation(names.USER, "x"), False, id="another note of ours"),
-            pytest.param(a_pod().asks(1).with_annotation(names.NOTICE, "x").ended(), False, id="over"),
+            pytest.param(a_pod().asks(1).behind(), "queued", id="behind our gate"),
+            pytest.param(a_pod().asks(1).behind("other"), "", id="behind another gate"),
+            pytest.param(a_pod().behind(), "", id="behind our gate without a GPU"),
+            pytest.param(a_pod().asks(1).with_annotation(names.NOTICE, "x"), "annotated", id="annotated"),
+            pytest.param(a_pod().asks(1).with_annotation(names.USER, "x"), "", id="another note of ours"),
+            pytest.param(a_pod().asks(1).with_annotation(names.NOTICE, "x").ended(), "", id="over"),
         ],
     )
     def test_only_live_gpu_pods_behind_our_gate_or_with_the_reclaimer_s_annotations_are_noted(
-        self, cache: ClusterCache, pod: PodBuilder, *, is_recorded: bool
+        self, cache: ClusterCache, pod: PodBuilder, noted: str
     ) -> None:
         cache.of(PODS).upsert(pod.obj)
-        assert bool(cache.annotated) is is_recorded
+        assert [bool(cache.annotated), bool(cache.queued)] == [noted == "annotated", noted == "queued"]
 
     @pytest.mark.parametrize(("status", "is_recorded"), [("True", True), ("False", False)])
     def test_a_pod_that_is_to_be_removed_is_noted(
