@@ -1,4 +1,4 @@
-"""Schema 1: bookings and what belongs to them, the row about the store itself, and the database's own guards."""
+"""Schema 1: bookings and what belongs to them, the row about the store itself, and the database's guards."""
 
 from typing import Any, Final
 
@@ -153,7 +153,8 @@ KINDS: Final = {
 PARTS: Final = {
     "<total>": """
         SELECT sum(gpus) FROM bookings
-        WHERE model = NEW.model AND memory IS NULL AND cancelled IS NULL AND ends > <since> AND starts < NEW.ends
+        WHERE model = NEW.model AND memory IS NULL AND cancelled IS NULL
+            AND ends > <since> AND starts < NEW.ends
     """,
     "<peak>": """
         SELECT max(load) FROM (
@@ -171,10 +172,12 @@ PARTS: Final = {
     """,
     "<changes>": """
         SELECT <later>(starts, <since>) AS t, gpus AS d FROM bookings
-        WHERE model = NEW.model AND memory IS NULL AND cancelled IS NULL AND ends > <since> AND starts < NEW.ends
+        WHERE model = NEW.model AND memory IS NULL AND cancelled IS NULL
+            AND ends > <since> AND starts < NEW.ends
         UNION ALL
         SELECT ends, -gpus FROM bookings
-        WHERE model = NEW.model AND memory IS NULL AND cancelled IS NULL AND ends > <since> AND starts < NEW.ends
+        WHERE model = NEW.model AND memory IS NULL AND cancelled IS NULL
+            AND ends > <since> AND starts < NEW.ends
     """,
     "<since>": "<later>(NEW.starts, coalesce(NEW.judged, NEW.starts))",
     "<too many>": "more devices of the model would be booked than there are",
