@@ -78,7 +78,7 @@ class Response(Partial, frozen=True):
     warnings: tuple[str, ...] | None = None
 
 
-class Answer(Partial, frozen=True):
+class AdmissionAnswer(Partial, frozen=True):
     """The AdmissionReview that we answer."""
 
     api_version: str

@@ -16,8 +16,8 @@ import structlog
 from booking.admission.admission_review import (
     API_VERSION,
     KIND,
+    AdmissionAnswer,
     AdmissionReview,
-    Answer,
     Refusal,
     Request,
     Response,
@@ -221,7 +221,7 @@ def answer(request: Request, outcome: Outcome) -> bytes:
         patch=msgspec.json.encode(outcome.patch) if outcome.patch else None,
         warnings=outcome.warnings or None,
     )
-    return msgspec.json.encode(Answer(api_version=API_VERSION, kind=KIND, response=response))
+    return msgspec.json.encode(AdmissionAnswer(api_version=API_VERSION, kind=KIND, response=response))
 
 
 def _status(message: str) -> Refusal:

@@ -39,7 +39,7 @@ _CONNECTION: Final = re.compile(r"^HTTPS?Connection(?:Pool)?\([^)]*\): ")
 Json = dict[str, Any]
 
 
-class Answer(dict[str, Any]):
+class ServerAnswer(dict[str, Any]):
     """An answer whose fields the commands expect."""
 
     def __init__(self, body: Mapping[str, Any], url: str) -> None:
@@ -182,7 +182,7 @@ class Api:
             if status == HTTPStatus.UNAUTHORIZED and self._about_token:
                 text = f"{text} {self._about_token}"
             raise (UnreachableError if passes else CommandError)(self._localized(text))
-        return Answer(body, self.url)
+        return ServerAnswer(body, self.url)
 
 
 def part(text: str) -> str:

@@ -32,7 +32,7 @@ LONGEST_BODY_BYTES: Final = 4096
 NONE_EXPIRED: Final = {"status": "no expired pods found"}
 
 Json = Mapping[str, Any]
-Answer = tuple[HTTPStatus, Json]
+TerminatorAnswer = tuple[HTTPStatus, Json]
 
 
 class _Request(msgspec.Struct):
@@ -68,7 +68,7 @@ class PodTerminator:
         self._cache = cache
         self._unready_reason = unready_reason
         self._trigger_reclaimer = trigger_reclaimer
-        self._routes: dict[str, tuple[str, Callable[[bytes], Answer]]] = {
+        self._routes: dict[str, tuple[str, Callable[[bytes], TerminatorAnswer]]] = {
             "/random-delete": ("POST", self._random_delete),
             "/get-expired-pods": ("GET", self._get_expired),
             "/delete-expired-pod": ("POST", self._delete_expired),
@@ -82,7 +82,7 @@ class PodTerminator:
         start_response(f"{status.value} {status.phrase}", headers)
         return [body]
 
-    def _answer(self, environ: "WSGIEnvironment") -> Answer:
+    def _answer(self, environ: "WSGIEnvironment") -> TerminatorAnswer:
         method, route = self._routes.get(environ.get("PATH_INFO", ""), (None, None))
         if route is None:
             paths = ", ".join(self._routes)
@@ -97,7 +97,7 @@ class PodTerminator:
             log.warning("a request from MAIA could not be answered", error=str(error))
             return _error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
-    def _random_delete(self, _body: bytes) -> Answer:
+    def _random_delete(self, _body: bytes) -> TerminatorAnswer:
         """No pod is chosen at random: a pod leaves only for a booked pod that is stored."""
         self._trigger_reclaimer()
         if not self._expired():
@@ -105,13 +105,13 @@ class PodTerminator:
         message = "Nothing is deleted at random: a pod leaves when a booked pod that exists needs its GPU."
         return HTTPStatus.OK, {"status": "success", "deleted_pod": "", "message": message}
 
-    def _get_expired(self, _body: bytes) -> Answer:
+    def _get_expired(self, _body: bytes) -> TerminatorAnswer:
         found = sorted(pod.metadata.name for pod in self._expired())
         if not found:
             return HTTPStatus.OK, NONE_EXPIRED
         return HTTPStatus.OK, {"status": "success", "expired_pods": found}
 
-    def _delete_expired(self, body: bytes) -> Answer:
+    def _delete_expired(self, body: bytes) -> TerminatorAnswer:
         request = _request_in(body)
         if not request.pod_name or not request.namespace:
             return _error(HTTPStatus.BAD_REQUEST, "pod_name and namespace are required")
@@ -142,5 +142,5 @@ def _request_in(body: bytes) -> _Request:
         return _Request()
 
 
-def _error(status: HTTPStatus, message: str) -> Answer:
+def _error(status: HTTPStatus, message: str) -> TerminatorAnswer:
     return status, {"status": "error", "message": message}

@@ -29,7 +29,7 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _RememberedAnswer:
     basis: Basis
     alternatives: tuple[Alternative, ...]
     until: datetime
@@ -41,7 +41,7 @@ class RememberedAlternatives:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[Principal, str], _Answer] = OrderedDict()
+        self._known: OrderedDict[tuple[Principal, str], _RememberedAnswer] = OrderedDict()
 
     def get(
         self,
@@ -61,7 +61,7 @@ class RememberedAlternatives:
         found = compute()
         until = min((_good_until(each, now) for each in found), default=now + _SOON)
         with self._lock:
-            self._known[key] = _Answer(basis, found, until)
+            self._known[key] = _RememberedAnswer(basis, found, until)
             self._known.move_to_end(key)
             while len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)

@@ -31,11 +31,6 @@ _NUMBERED: Final = (AuditRow, DeniedRow)
 _OF_THE_MOMENT: Final = {"ceiling", "judged"}
 """Columns of a booking that matter only while its row is written."""
 
-_OLDEST: Final = 2
-"""The oldest schema of which copies can be restored."""
-_SINCE: Final = {"memory": 3}
-"""Column of a booking -> the schema that added it; in copies of older ones it is missing, and empty here."""
-
 
 def back_up(url: str, file: Path | BinaryIO) -> tuple[Head, int]:
     """Copy a database into a new file, or an open one; returns the copy's head and row count.
@@ -72,13 +67,13 @@ def restore(file: Path, url: str, *, overwrite: bool = False) -> tuple[Head, int
         StoreError: the copy cannot be read, or the database cannot be written, or it is not empty.
     """
     head, rows = dump_file.read(file)
-    if not _OLDEST <= head.schema <= VERSION:
+    if head.schema != VERSION:
         raise StoreError(f"{file} has schema {head.schema}, and schema {VERSION} is known here.")
     with closing(engine_of(url)) as engine, readable_errors(engine.name), closing(engine.connect()) as line:
         with alone_with(line.database):
             _empty(line.database, engine.name, overwrite=overwrite)
             create(line.database, store_id=head.store_id, change=head.change)
-            number = _fill(line.database, rows, head.schema)
+            number = _fill(line.database, rows)
         if not line.database.for_update:
             # Write the log back into the file: a server that has it open by mistake then sees that it has
             # been replaced.
@@ -109,7 +104,7 @@ def _rows_of(line: Connection) -> Iterator[Row]:
             yield Row(_name(table), {name: _dumped(field, value) for (name, field), value in named})
 
 
-def _fill(database: Any, rows: Iterator[Row], schema: int) -> int:
+def _fill(database: Any, rows: Iterator[Row]) -> int:
     tables = {_name(table): table for table in TABLES if table not in _LEFT_OUT}
     batch: list[dict[Any, Any]] = []
     columns: dict[str, Any] = {}
@@ -119,10 +114,10 @@ def _fill(database: Any, rows: Iterator[Row], schema: int) -> int:
             raise StoreError(f"The backup has a table {row.table} of which nothing is known here.")
         if row.table != current or len(batch) == _AT_ONCE:
             _insert(database, tables.get(current), batch)
-            batch, current, columns = [], row.table, _columns(tables[row.table], schema)
+            batch, current, columns = [], row.table, _columns(tables[row.table])
         if others := sorted(columns.keys() ^ row.values.keys()):
             raise StoreError(
-                f"The backup's table {current} has other columns than schema {schema} has: "
+                f"The backup's table {current} has other columns than schema {VERSION} has: "
                 f"{', '.join(others)}."
             )
         batch.append({columns[name]: _taken(columns[name], value) for name, value in row.values.items()})
@@ -147,12 +142,12 @@ def _next_number(database: Any, table: Any) -> int:
     return int(newest or 0) + 1
 
 
-def _columns(table: Any, schema: int = VERSION) -> dict[str, Any]:
-    """The columns of a table that copies of a schema have, by name."""
+def _columns(table: Any) -> dict[str, Any]:
+    """The columns of a table that copies have, by name."""
     return {
         name: field
         for name, field in _meta(table).columns.items()
-        if table is not BookingRow or (name not in _OF_THE_MOMENT and _SINCE.get(name, 0) <= schema)
+        if table is not BookingRow or name not in _OF_THE_MOMENT
     }
 
 

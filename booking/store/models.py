@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import peewee
 
-VERSION: Final = 3
+VERSION: Final = 1
 """Version of the schema: the number of the newest migration."""
 
 

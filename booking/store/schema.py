@@ -36,7 +36,7 @@ def create_or_check(database: Any, name: str) -> None:
             f"schema {VERSION}: run the version that wrote it, or a newer one."
         )
     elif version < VERSION:
-        _runner(database).up()
+        Runner(database, str(_STEPS), table_name=_HISTORY).up()
 
 
 def version_of(database: Any, name: str) -> int | None:
@@ -60,7 +60,7 @@ def version_of(database: Any, name: str) -> int | None:
 
 def create(database: Any, *, store_id: str, change: int) -> None:
     """Create the current tables in an empty database."""
-    _runner(database).up()
+    Runner(database, str(_STEPS), table_name=_HISTORY).up()
     if not database.for_update:
         # In addition to the store id, which is in a row: this mark is in the file's header
         # (booking.store.sqlite_file).
@@ -77,9 +77,15 @@ def drop_all(database: Any) -> None:
         database.execute_sql(f"DROP FUNCTION IF EXISTS {function}()")
 
 
-def bring_to(database: Any, version: int) -> None:
-    """Migrate one of our databases to another schema, forward or back; in the caller's transaction."""
-    runner = _runner(database)
+def bring_to(database: Any, version: int, steps: Path = _STEPS) -> None:
+    """Migrate one of our databases to another schema, forward or back; in the caller's transaction.
+
+    Args:
+        database: a connected peewee database.
+        version: of the schema.
+        steps: the folder with the migrations.
+    """
+    runner = Runner(database, str(steps), table_name=_HISTORY)
     by_number = {step.idx: step.name for step in runner.migrations()}
     if version not in by_number:
         raise StoreError(f"There is no schema {version}; there are {', '.join(map(str, sorted(by_number)))}.")
@@ -88,11 +94,3 @@ def bring_to(database: Any, version: int) -> None:
         runner.down(by_number[version + 1])
     else:
         runner.up(by_number[version])
-
-
-def _runner(database: Any) -> Runner:
-    runner = Runner(database, str(_STEPS), table_name=_HISTORY)
-    if "meta" in set(database.get_tables()):
-        # Schema 1 is older than the table of applied migrations.
-        runner.fake(min(step.name for step in runner.migrations()))
-    return runner

@@ -40,8 +40,8 @@ STATS: Final = ("/maia-api/gpu-stats", "/maia/resources/gpu_status_summary")
 FORMAT: Final = "%Y-%m-%d %H:%M:%S"
 """Format of instants in MAIA's requests; they are UTC."""
 
-Answer = tuple[HTTPStatus, Mapping[str, Any]]
-_NO: Final[Answer] = HTTPStatus.FORBIDDEN, {"error": "Invalid or missing secret token"}
+MaiaAnswer = tuple[HTTPStatus, Mapping[str, Any]]
+_NO: Final[MaiaAnswer] = HTTPStatus.FORBIDDEN, {"error": "Invalid or missing secret token"}
 
 
 _LATER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
@@ -124,7 +124,7 @@ class Views:
         except ProblemError as error:
             return _spaced(_not_now(error))
 
-    def _stats(self) -> Answer:
+    def _stats(self) -> MaiaAnswer:
         self._parts.readers.count(request)
         if self._token() is None:
             return _NO
@@ -132,7 +132,7 @@ class Views:
             return _error(HTTPStatus.SERVICE_UNAVAILABLE, why)
         return HTTPStatus.OK, {"gpu": dict(self._parts.free()), "gpu_allocations": {}}
 
-    def _schedulability(self, body: Mapping[str, Any]) -> Answer:
+    def _schedulability(self, body: Mapping[str, Any]) -> MaiaAnswer:
         if not self._is_maia(body.get("token")):
             self._parts.guesses.count(request)
             return _NO
@@ -176,7 +176,7 @@ class Views:
         last = max(covering, key=lambda each: (each.end, each.id))
         return {"schedulable": True, "until": text_of(last.end), "gpu": last.model}
 
-    def _create(self, who: Principal, namespace: str, fields: object) -> Answer:
+    def _create(self, who: Principal, namespace: str, fields: object) -> MaiaAnswer:
         if not who.user:
             raise _WrongError("Nobody is known by that user_email")
         if not isinstance(fields, dict):
@@ -235,23 +235,23 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
 
 
-def _error(status: HTTPStatus, message: str) -> Answer:
+def _error(status: HTTPStatus, message: str) -> MaiaAnswer:
     return status, {"error": message}
 
 
-def _not_now(error: StoreError | ProblemError) -> Answer:
+def _not_now(error: StoreError | ProblemError) -> MaiaAnswer:
     if isinstance(error, ProblemError) and error.kind is TOO_MANY:
         return _error(HTTPStatus.TOO_MANY_REQUESTS, error.detail)
     log.warning("a request from MAIA could not be answered", error=str(error))
     return _error(HTTPStatus.SERVICE_UNAVAILABLE, "Not now. Try again soon.")
 
 
-def _compact(answer: Answer) -> Response:
+def _compact(answer: MaiaAnswer) -> Response:
     """JSON in the format of Django REST framework, by which MAIA answers POST."""
     return _answered(answer[0], msgspec.json.encode(answer[1]))
 
 
-def _spaced(answer: Answer) -> Response:
+def _spaced(answer: MaiaAnswer) -> Response:
     """JSON in Django's format, with spaces: MAIA parses the number of free GPUs from it."""
     return _answered(answer[0], json.dumps(answer[1]).encode())
 

@@ -54,7 +54,7 @@ REFUSED: Final = Kind("refused", HTTPStatus.UNPROCESSABLE_ENTITY, "The request b
 UNKNOWN_BOOKING: Final = Kind("unknown-booking", HTTPStatus.NOT_FOUND, "There is no such booking")
 UNKNOWN: Final = Kind("unknown", HTTPStatus.NOT_FOUND, "There is no such thing")
 NO_TOKEN: Final = Kind("no-token", HTTPStatus.UNAUTHORIZED, "The request is not authenticated")
-NOT_A_USER: Final = Kind("nobody", HTTPStatus.FORBIDDEN, "The token's owner is not a user")
+NOT_A_USER: Final = Kind("not-a-user", HTTPStatus.FORBIDDEN, "The token's owner is not a user")
 FORBIDDEN: Final = Kind("forbidden", HTTPStatus.FORBIDDEN, "Administrators only")
 FORGED: Final = Kind("forged", HTTPStatus.FORBIDDEN, "The request was not sent from a current page")
 """For a browser's session, or a page's form."""

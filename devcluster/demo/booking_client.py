@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from devcluster.demo.reporter import Reporter, StepError
-from devcluster.demo.rest import Answer, Rest
+from devcluster.demo.rest import Rest, RestAnswer
 from devcluster.wait import poll
 
 _LINE_SECONDS = 60.0
@@ -90,7 +90,7 @@ class BookingClient:
     def _state(self, booking: str) -> str:
         return str(self._expect(self._rest.show(booking), f"alice reads {booking}")["state"])
 
-    def _expect(self, answer: Answer, step: str) -> dict[str, Any]:
+    def _expect(self, answer: RestAnswer, step: str) -> dict[str, Any]:
         if answer.is_refusal:
             raise StepError(step, expected="yes", seen=f"{answer.status} {answer.body}")
         return answer.body

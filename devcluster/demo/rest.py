@@ -14,7 +14,7 @@ _SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class Answer:
+class RestAnswer:
     """An answer of the booking server: status and body."""
 
     status: int
@@ -34,7 +34,7 @@ class Rest:
         self.url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"}
 
-    def ask(self, method: str, path: str, body: Json | None = None) -> Answer:
+    def ask(self, method: str, path: str, body: Json | None = None) -> RestAnswer:
         """Send one request below ``/api/v1``.
 
         Raises:
@@ -45,22 +45,22 @@ class Rest:
             answer = urllib3.request(
                 method, url, json=body, headers=self._headers, timeout=_SECONDS, retries=False
             )
-            return Answer(answer.status, json.loads(answer.data or b"{}"))
+            return RestAnswer(answer.status, json.loads(answer.data or b"{}"))
         except (urllib3.exceptions.HTTPError, ValueError) as error:
             raise ClusterError(f"{method} {url} was not answered as expected: {error}") from error
 
-    def book(self, **request: object) -> Answer:
+    def book(self, **request: object) -> RestAnswer:
         """Ask for a booking."""
         return self.ask("POST", "/bookings", dict(request))
 
-    def show(self, name: str) -> Answer:
+    def show(self, name: str) -> RestAnswer:
         """The booking with this id, as the booking server answers."""
         return self.ask("GET", f"/bookings/{name}")
 
-    def change(self, name: str, **fields: object) -> Answer:
+    def change(self, name: str, **fields: object) -> RestAnswer:
         """Change fields of a booking: ``start``, ``end``, ``count``, ``namespace``."""
         return self.ask("PATCH", f"/bookings/{name}", dict(fields))
 
-    def release(self, name: str) -> Answer:
+    def release(self, name: str) -> RestAnswer:
         """End a running booking now."""
         return self.ask("POST", f"/bookings/{name}/release")

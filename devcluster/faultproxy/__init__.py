@@ -8,8 +8,8 @@ without sockets; `proxy` has the sockets. Used by the crash tests, which end a p
 from devcluster.faultproxy.calls import Call
 from devcluster.faultproxy.proxy import FaultProxy
 from devcluster.faultproxy.rules import (
-    Answer,
     Cut,
+    FaultAnswer,
     Lose,
     Match,
     Pass,
@@ -22,9 +22,9 @@ from devcluster.faultproxy.rules import (
 )
 
 __all__ = [
-    "Answer",
     "Call",
     "Cut",
+    "FaultAnswer",
     "FaultProxy",
     "Lose",
     "Match",

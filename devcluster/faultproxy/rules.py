@@ -32,7 +32,7 @@ class Pass:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class FaultAnswer:
     """Answer with a ``Status`` in place of the API server; as from that, a watch gets 410 in its stream."""
 
     code: int
@@ -85,7 +85,7 @@ class Cut:
     """Number of pieces of the stream that pass before."""
 
 
-Action = Pass | Answer | Refuse | Lose | Slow | Stall | Cut
+Action = Pass | FaultAnswer | Refuse | Lose | Slow | Stall | Cut
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from urllib3.response import BaseHTTPResponse, HTTPResponse
 
 from cluster.process.clock import Clock
 from devcluster.faultproxy.calls import Call
-from devcluster.faultproxy.rules import Answer, Lose, Record, Refuse, Rules, Slow
+from devcluster.faultproxy.rules import FaultAnswer, Lose, Record, Refuse, Rules, Slow
 from devcluster.faultproxy.streams import Gate, Stream, Streams
 
 _BETWEEN_TWO_ALONE: Final = frozenset(
@@ -100,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         )
         record = way.rules.decide(call)
         match record.action:
-            case Answer() as answer:
+            case FaultAnswer() as answer:
                 record.status = answer.code
                 self._make_up(call, answer)
             case Refuse(meanwhile=meanwhile):
@@ -194,7 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = self.close_connection or stream.ended.is_set()
             answer.close()
 
-    def _make_up(self, call: Call, made: Answer) -> None:
+    def _make_up(self, call: Call, made: FaultAnswer) -> None:
         status = {
             "kind": "Status",
             "apiVersion": "v1",

@@ -27,7 +27,7 @@ NOTHING: Final[Verdicts] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ClassAnswer:
     """An answer of filter."""
 
     text: bytes
@@ -64,7 +64,7 @@ class EquivalenceClass:
         self._rejected: dict[str, bytes] = {}
         """Node -> its name and the reason as text."""
         self._codes: dict[str, str] = {}
-        self._whole: Answer | None = None
+        self._whole: ClassAnswer | None = None
 
     def names(self) -> set[str]:
         """All nodes with a verdict."""
@@ -90,10 +90,10 @@ class EquivalenceClass:
         self._rejected.pop(name, None)
         self._codes.pop(name, None)
 
-    def whole(self) -> Answer:
+    def whole(self) -> ClassAnswer:
         """The answer about all nodes."""
         if self._whole is None:
-            self._whole = Answer(
+            self._whole = ClassAnswer(
                 _text(self.fitting.values(), self._rejected.values()),
                 len(self.fitting),
                 frozenset(self._rejected),
@@ -102,7 +102,7 @@ class EquivalenceClass:
             )
         return self._whole
 
-    def about(self, names: Sequence[str], other: Verdicts = NOTHING) -> Answer:
+    def about(self, names: Sequence[str], other: Verdicts = NOTHING) -> ClassAnswer:
         """The answer about some nodes, in their order.
 
         Args:
@@ -129,10 +129,10 @@ class EquivalenceClass:
                     (name for name, reason in other.items() if reason is None),
                 )
             )
-        return Answer(_text(fits, lines), len(fits), frozenset(rejected), reasons, only)
+        return ClassAnswer(_text(fits, lines), len(fits), frozenset(rejected), reasons, only)
 
 
-def uncached_answer(verdicts: Verdicts) -> Answer:
+def uncached_answer(verdicts: Verdicts) -> ClassAnswer:
     """The answer from verdicts that were computed one by one."""
     return EquivalenceClass(_NO_REQUEST).about((), verdicts)
 

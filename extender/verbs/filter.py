@@ -13,7 +13,7 @@ from cluster.objects.hold_verdicts import ACCEPTED, NOT_FREE, REFUSED, HoldVerdi
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from extender.state.cluster_state import ClusterState, NodeRejection, Rejection
-from extender.state.equivalence_class import Answer, Verdicts, uncached_answer
+from extender.state.equivalence_class import ClassAnswer, Verdicts, uncached_answer
 from extender.wire import WHOLE_NODES, ExtenderArgs, ExtenderFilterResult, LoggedAnswer
 
 ANSWERED: Final = "filter answered"
@@ -73,7 +73,7 @@ class Filter:
             line["left_out"] = answer.left_out
         return LoggedAnswer(answer.text, ANSWERED, line, answer.reasons)
 
-    def _with_hold(self, pod: Pod, request: GpuRequest, hold: Hold, names: Iterable[str]) -> Answer:
+    def _with_hold(self, pod: Pod, request: GpuRequest, hold: Hold, names: Iterable[str]) -> ClassAnswer:
         """For a pod with a hold: at most one node fits it."""
         there = hold.node
         verdicts: dict[str, Reason | None] = dict.fromkeys(names, elsewhere(hold) if request.demand else None)
@@ -83,7 +83,9 @@ class Filter:
             self._state.hold_verdicts.note(request.uid, _hold_verdict(verdicts[there]))
         return uncached_answer(verdicts)
 
-    def _sorted(self, pod: Pod, request: GpuRequest, names: tuple[str, ...]) -> tuple[Answer, frozenset[str]]:
+    def _sorted(
+        self, pod: Pod, request: GpuRequest, names: tuple[str, ...]
+    ) -> tuple[ClassAnswer, frozenset[str]]:
         """The answer, and the nodes that are left out of it because of soft reservations."""
         with self._state.index.class_of(request) as (equivalence, everything):
             candidates = frozenset(names)

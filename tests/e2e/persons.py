@@ -5,7 +5,7 @@ from typing import Any
 
 from cluster.kube.interface import Kube
 from cluster.kube.resources import BOOKINGS, PODS
-from devcluster.demo.rest import Answer, Rest
+from devcluster.demo.rest import Rest, RestAnswer
 from tests.e2e.playground import Playground
 
 A100 = "NVIDIA-A100-SXM4-80GB"
@@ -32,7 +32,7 @@ class Person:
         assert self._ground.kube.get(BOOKINGS, answer.body["id"]).spec.user == self.name
         return str(answer.body["id"])
 
-    def ask(self, **request: object) -> Answer:
+    def ask(self, **request: object) -> RestAnswer:
         """Ask for a booking, whatever the answer."""
         answer = self.rest.book(**request)
         if not answer.is_refusal:

@@ -69,7 +69,7 @@ class EventWriter(Protocol):
         ...
 
 
-class Change(Protocol):
+class ComebackChange(Protocol):
     """One of our writes to a pod."""
 
     def __call__(self, pod: Pod, /) -> Pod:
@@ -209,7 +209,7 @@ class Comebacks:
             log.info("the removal of a pod was withdrawn", pod=pod.key, uid=pod.metadata.uid)
         self.seen.wrote_pod(now)
 
-    def _write(self, pod: Pod, change: "Change") -> None:
+    def _write(self, pod: Pod, change: "ComebackChange") -> None:
         """Change a pod; on a conflict read it again, and leave the rest to the next step.
 
         Raises:

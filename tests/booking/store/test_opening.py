@@ -102,7 +102,7 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bookings.db"
     open_store(f"sqlite:///{path}").close()
     altered(path, "UPDATE meta SET version = 99")
-    with pytest.raises(StoreError, match="has schema 99, and this booking server knows schema 3"):
+    with pytest.raises(StoreError, match="has schema 99, and this booking server knows schema 1"):
         open_store(f"sqlite:///{path}")
 
 

@@ -1,5 +1,6 @@
 """How a database is recognised by its tables, and how it is created, emptied and migrated."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,11 +11,12 @@ import peewee
 import pytest
 
 from booking.errors import StoreError
-from booking.store import open_store
+from booking.store import open_store, schema
 from booking.store.engine import message, readable_errors
 from booking.store.models import VERSION
 from booking.store.opening import alone_with, engine_of, migrated
 from booking.store.schema import bring_to, create, create_or_check, drop_all, version_of
+from booking.store_records import Guard
 from tests.fakes.records import a_record, day
 
 SEQUENCE = ("CREATE TABLE x (number INTEGER PRIMARY KEY AUTOINCREMENT)", "DROP TABLE x")
@@ -156,30 +158,57 @@ def test_no_other_process_writes_while_a_database_is_created(database: Any, path
         other.execute("CREATE TABLE songs (title)")
 
 
-@pytest.mark.parametrize("steps", [(1,), (1, 2), (2, 2), (2, 3), (1, 1, 3), (1, 2, 1)])
-def test_a_database_can_be_migrated_forward_and_back_any_number_of_times(
-    path: Path, steps: tuple[int]
+FURTHER = """
+def up(_migrator, db):
+    db.execute_sql("ALTER TABLE bookings ADD COLUMN rack TEXT NOT NULL DEFAULT ''")
+    db.execute_sql("UPDATE meta SET version = 2")
+
+
+def down(_migrator, db):
+    db.execute_sql("ALTER TABLE bookings DROP COLUMN rack")
+    db.execute_sql("UPDATE meta SET version = 1")
+"""
+
+
+@pytest.mark.parametrize("steps", [(2,), (2, 1), (1, 2, 1), (2, 2, 1, 2)])
+def test_a_further_schema_can_be_made_and_undone_any_number_of_times(
+    path: Path, tmp_path: Path, steps: tuple[int]
 ) -> None:
-    url = f"sqlite:///{path}"
-    with closing(open_store(url)) as store:
+    folder = Path(shutil.copytree(Path(schema.__file__).parent / "migrations", tmp_path / "steps"))
+    (folder / "0002_racks.py").write_text(FURTHER)
+    with closing(open_store(f"sqlite:///{path}")) as store:
         stored = store.write(lambda writing: writing.add(a_record(created_by="bob", reason="β")))
-        store_id = store.store_id
-    for version in steps:
-        migrated(url, version)
-        with closing(engine_of(url)) as engine, closing(engine.connect()) as line:
+    with closing(engine_of(f"sqlite:///{path}")) as engine, closing(engine.connect()) as line:
+        for version in steps:
+            with alone_with(line.database):
+                bring_to(line.database, version, folder)
             assert version_of(line.database, "here") == version
-    with closing(open_store(url)) as store:
-        assert (store.store_id, store.change()) == (store_id, 1)
+            assert ("rack" in str(line.rows("SELECT sql FROM sqlite_master"))) == (version == 2)
+        with alone_with(line.database):
+            bring_to(line.database, 1, folder)
+    with closing(open_store(f"sqlite:///{path}")) as store:
         assert store.records_ending_after(day(0)) == [stored]
 
 
-@pytest.mark.parametrize("version", [-1, 0, 4])
-def test_an_unknown_schema_is_refused_with_the_known_ones(database: Any, version: int) -> None:
-    made(database)
-    with pytest.raises(StoreError) as error:
-        bring_to(database, version)
-    assert str(error.value) == f"There is no schema {version}; there are 1, 2, 3."
-    assert version_of(database, "here") == VERSION
+@pytest.mark.parametrize("version", [-1, 0, 2])
+def test_an_unknown_schema_is_refused_with_the_known_ones(url: str, version: int) -> None:
+    with pytest.raises(StoreError, match="is empty"):
+        migrated(url, version)
+    open_store(url).close()
+    with pytest.raises(StoreError, match=f"There is no schema {version}; there are 1"):
+        migrated(url, version)
+    migrated(url, VERSION)
+
+
+def test_the_guard_counts_whole_gpus_and_lets_shares_be(url: str) -> None:
+    guard = Guard(since=day(0), devices=1)
+    with closing(open_store(url)) as store:
+        for number in range(3):
+            share = a_record(id=f"s-{number}", user="bob", memory=20_480)
+            store.write(lambda writing, share=share: writing.add(share, guard=Guard(since=day(0))))
+        store.write(lambda writing: writing.add(a_record(id="b-1"), guard=guard))
+        with pytest.raises(StoreError):
+            store.write(lambda writing: writing.add(a_record(id="b-2", user="bob"), guard=guard))
 
 
 # --- errors of the database --------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from cluster.kube.interface import WatchOptions
 from cluster.kube.resources import NODES, PODS
 from cluster.kube.transport import Timeouts
 from cluster.process.clock import SystemClock
-from devcluster.faultproxy import Answer, Call, Cut, FaultProxy, Lose, Match, Refuse, Rule, Slow, Stall
+from devcluster.faultproxy import Call, Cut, FaultAnswer, FaultProxy, Lose, Match, Refuse, Rule, Slow, Stall
 from tests.devcluster.faultproxy.upstream import Upstream, upstream
 
 BODY = {"metadata": {"uid": "1"}}
@@ -86,14 +86,14 @@ def test_connections_are_kept_on_both_sides(kube: KubeClient, server: Upstream) 
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (Answer(code=409, reason="Conflict"), Conflict),
-        (Answer(code=410, reason="Expired"), Gone),
-        (Answer(code=429, reason="TooManyRequests", retry_after=3), TooManyRequests),
-        (Answer(code=500, reason="InternalError"), ServerError),
+        (FaultAnswer(code=409, reason="Conflict"), Conflict),
+        (FaultAnswer(code=410, reason="Expired"), Gone),
+        (FaultAnswer(code=429, reason="TooManyRequests", retry_after=3), TooManyRequests),
+        (FaultAnswer(code=500, reason="InternalError"), ServerError),
     ],
 )
 def test_a_call_with_a_made_up_answer_does_not_reach_the_server(
-    kube: KubeClient, proxy: FaultProxy, server: Upstream, answer: Answer, error: type[Exception]
+    kube: KubeClient, proxy: FaultProxy, server: Upstream, answer: FaultAnswer, error: type[Exception]
 ) -> None:
     proxy.rules.set(Rule(match=Match(verbs=frozenset({"PATCH"})), action=answer))
     with pytest.raises(error) as caught:
@@ -209,8 +209,8 @@ def test_a_running_watch_is_cut_from_outside(kube: KubeClient, proxy: FaultProxy
 @pytest.mark.parametrize(
     ("action", "error", "arrived"),
     [
-        (Answer(code=429, reason="TooManyRequests", retry_after=1), TooManyRequests, 0),
-        (Answer(code=500, reason="InternalError"), ServerError, 0),
+        (FaultAnswer(code=429, reason="TooManyRequests", retry_after=1), TooManyRequests, 0),
+        (FaultAnswer(code=500, reason="InternalError"), ServerError, 0),
         (Refuse(), Unreachable, 0),
         (Lose(), Unreachable, 1),
     ],
@@ -219,7 +219,7 @@ def test_a_watch_does_not_open_and_the_next_one_does(
     kube: KubeClient,
     proxy: FaultProxy,
     server: Upstream,
-    action: Answer | Refuse | Lose,
+    action: FaultAnswer | Refuse | Lose,
     error: type[Exception],
     arrived: int,
 ) -> None:
@@ -265,7 +265,7 @@ def test_events_of_a_stalled_watch_come_late_and_complete(
 
 
 def test_a_watch_gets_410_in_its_stream(kube: KubeClient, proxy: FaultProxy, server: Upstream) -> None:
-    proxy.rules.set(Rule(match=WATCH, action=Answer(code=410, reason="Expired")))
+    proxy.rules.set(Rule(match=WATCH, action=FaultAnswer(code=410, reason="Expired")))
     watcher = Watcher(kube)
     assert isinstance(watcher.ended(), Gone)
     assert not server.requests

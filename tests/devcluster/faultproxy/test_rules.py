@@ -3,10 +3,10 @@
 import pytest
 
 from devcluster.faultproxy.calls import Call
-from devcluster.faultproxy.rules import PASS, Answer, Lose, Match, Refuse, Rule, Rules
+from devcluster.faultproxy.rules import PASS, FaultAnswer, Lose, Match, Refuse, Rule, Rules
 
 PODS = "/api/v1/namespaces/team/pods"
-CONFLICT = Answer(code=409, reason="Conflict")
+CONFLICT = FaultAnswer(code=409, reason="Conflict")
 
 
 def call(verb: str = "PATCH", target: str = f"{PODS}/p", caller: str = "controller") -> Call:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cluster.decide.predicates import CORDONED, NOT_PUBLISHED
 from cluster.decide.reasons import IN_USE, Reason
 from cluster.decide.request import gpu_request_of
-from extender.state.equivalence_class import Answer, EquivalenceClass, uncached_answer
+from extender.state.equivalence_class import ClassAnswer, EquivalenceClass, uncached_answer
 from extender.wire import ExtenderFilterResult
 from tests.fakes.objects import a_pod
 
@@ -24,7 +24,7 @@ def a_class(**verdicts: Reason | None) -> EquivalenceClass:
     return made
 
 
-def read(answer: Answer) -> ExtenderFilterResult:
+def read(answer: ClassAnswer) -> ExtenderFilterResult:
     return msgspec.json.decode(answer.text, type=ExtenderFilterResult)
 
 

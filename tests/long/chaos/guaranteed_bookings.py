@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from cluster.objects.bookings import Booking
-from devcluster.demo.rest import Answer, Json, Rest
+from devcluster.demo.rest import Json, Rest, RestAnswer
 from devcluster.errors import ClusterError
 
 BOOKINGS: Final = "/bookings"
@@ -60,7 +60,7 @@ class GuaranteedBookings:
         with self._lock:
             return tuple(self._possible)
 
-    def answered(self, method: str, path: str, body: Json | None, answer: Answer) -> None:
+    def answered(self, method: str, path: str, body: Json | None, answer: RestAnswer) -> None:
         """A request was answered."""
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             self.unanswered(method, path, body)
@@ -111,7 +111,7 @@ class Recorded(Rest):
         super().__init__(url, token)
         self._guaranteed = guaranteed
 
-    def ask(self, method: str, path: str, body: Json | None = None) -> Answer:
+    def ask(self, method: str, path: str, body: Json | None = None) -> RestAnswer:
         """One request, as ``Rest`` makes it."""
         try:
             answer = super().ask(method, path, body)

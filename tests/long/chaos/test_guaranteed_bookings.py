@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cluster.objects.bookings import Booking, BookingSpec
-from devcluster.demo.rest import Answer
+from devcluster.demo.rest import RestAnswer
 from tests.long.chaos.guaranteed_bookings import BOOKINGS, GuaranteedBookings, unmirrored
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -23,7 +23,7 @@ def booking(**changes: Any) -> dict[str, Any]:
 @pytest.fixture
 def guaranteed() -> GuaranteedBookings:
     made = GuaranteedBookings()
-    made.answered("POST", BOOKINGS, {}, Answer(201, booking()))
+    made.answered("POST", BOOKINGS, {}, RestAnswer(201, booking()))
     return made
 
 
@@ -48,14 +48,14 @@ def test_a_booking_that_is_gone_or_changed_is_a_breach(
 
 def test_a_confirmed_change_must_be_stored(guaranteed: GuaranteedBookings) -> None:
     change = {"end": SOONER.isoformat()}
-    guaranteed.answered("PATCH", ONE, change, Answer(200, booking(end=SOONER)))
+    guaranteed.answered("PATCH", ONE, change, RestAnswer(200, booking(end=SOONER)))
     assert guaranteed.broken({"b-1": booking()}, NOW)
     assert not guaranteed.broken({"b-1": booking(end=SOONER)}, NOW)
 
 
 def test_a_confirmed_end_must_be_stored(guaranteed: GuaranteedBookings) -> None:
     cancelled = booking(state="cancelled", cancelled=NOW)
-    guaranteed.answered("DELETE", ONE, None, Answer(200, cancelled))
+    guaranteed.answered("DELETE", ONE, None, RestAnswer(200, cancelled))
     assert guaranteed.broken({"b-1": booking()}, NOW)
     assert not guaranteed.broken({"b-1": cancelled}, NOW)
 
@@ -72,7 +72,7 @@ def test_a_change_whose_answer_was_lost_may_be_stored_or_not_but_nothing_else_ma
 def test_a_failing_server_guarantees_nothing_new_and_earlier_guarantees_still_hold(
     guaranteed: GuaranteedBookings,
 ) -> None:
-    guaranteed.answered("POST", f"{ONE}/release", None, Answer(503, {}))
+    guaranteed.answered("POST", f"{ONE}/release", None, RestAnswer(503, {}))
     assert not guaranteed.broken({"b-1": booking(state="ended", end=NOW)}, NOW)
     assert not guaranteed.broken({"b-1": booking(state="active")}, START)
     assert guaranteed.broken({"b-1": None}, NOW)
@@ -80,8 +80,8 @@ def test_a_failing_server_guarantees_nothing_new_and_earlier_guarantees_still_ho
 
 def test_a_refused_request_was_guaranteed_nothing() -> None:
     guaranteed = GuaranteedBookings()
-    guaranteed.answered("POST", BOOKINGS, {}, Answer(422, {"violations": []}))
-    guaranteed.answered("PATCH", ONE, {}, Answer(404, {}))
+    guaranteed.answered("POST", BOOKINGS, {}, RestAnswer(422, {"violations": []}))
+    guaranteed.answered("PATCH", ONE, {}, RestAnswer(404, {}))
     assert guaranteed.bookings == ()
     assert not guaranteed.broken({}, NOW)
 

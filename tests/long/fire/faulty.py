@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final
 
 from cluster import names
-from devcluster.faultproxy import Answer, Call, Cut, Lose, Match, Refuse, Rule, Slow, Stall
+from devcluster.faultproxy import Call, Cut, FaultAnswer, Lose, Match, Refuse, Rule, Slow, Stall
 from devcluster.faultproxy.rules import PASS
 from tests.long.fire.give_and_take import HERS
 from tests.long.fire.points import CALLERS
@@ -18,11 +18,11 @@ AGENTS: Final = frozenset({names.NODE_AGENT})
 SCHEDULER: Final = frozenset({"kube-scheduler"})
 """As kube-scheduler calls itself. The cluster's own one is not behind the proxy."""
 
-Fault = Answer | Lose | Refuse | Slow
-CONFLICT: Final = Answer(code=409, reason="Conflict")
-GONE: Final = Answer(code=410, reason="Expired")
-OVERLOAD: Final = Answer(code=429, reason="TooManyRequests", retry_after=1)
-BROKEN: Final = Answer(code=500, reason="InternalError")
+Fault = FaultAnswer | Lose | Refuse | Slow
+CONFLICT: Final = FaultAnswer(code=409, reason="Conflict")
+GONE: Final = FaultAnswer(code=410, reason="Expired")
+OVERLOAD: Final = FaultAnswer(code=429, reason="TooManyRequests", retry_after=1)
+BROKEN: Final = FaultAnswer(code=500, reason="InternalError")
 LATE: Final = Slow(seconds=0.7)
 IRREGULAR: Final = 3 + 5**0.5
 """About every fifth call; no loop of ours keeps step with it, which would always fail at the same call."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from cluster.kube.errors import ApiError, ClientError, Conflict, Forbidden, TooManyRequests
 from cluster.kube.resources import BOOKINGS, PODS
-from devcluster.demo.rest import Answer
+from devcluster.demo.rest import RestAnswer
 from devcluster.errors import ClusterError
 from devcluster.wait import poll
 from tests.e2e.persons import A100, Person
@@ -140,7 +140,7 @@ def _has_just_begun(error: ClientError) -> bool:
     return isinstance(error, Forbidden) and any(words in error.message for words in JUST_BEGUN)
 
 
-def _answered(answer: Answer) -> Answer:
+def _answered(answer: RestAnswer) -> RestAnswer:
     """The answer; a refusal is trouble, which may pass."""
     if answer.is_refusal:
         raise ClusterError(f"the booking server answered {answer.status} {answer.body}")

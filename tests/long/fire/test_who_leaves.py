@@ -8,7 +8,7 @@ from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold
-from devcluster.demo.rest import Answer
+from devcluster.demo.rest import RestAnswer
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
@@ -81,9 +81,9 @@ class StoryContext:
         if name != HERS:
             self._run(name, device=name)
 
-    def ask(self, *_: object) -> Answer:
+    def ask(self, *_: object) -> RestAnswer:
         """The booking server: her booking runs."""
-        return Answer(200, {"bookings": [{"id": "b-1", "state": "active"}]})
+        return RestAnswer(200, {"bookings": [{"id": "b-1", "state": "active"}]})
 
     def check(self) -> None:
         """No law is broken."""
