@@ -42,7 +42,7 @@ class ClassAnswer:
     left_out: int = 0
     """Number of nodes that fit and are not named."""
 
-    def naming(self, names: Sequence[str]) -> "Answer":
+    def naming(self, names: Sequence[str]) -> "ClassAnswer":
         """The same answer, in which only these of the nodes that fit are named, and none that does not.
 
         kube-scheduler reads why nodes do not fit only if none does.
