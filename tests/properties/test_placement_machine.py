@@ -257,6 +257,7 @@ class PlacementMachine(Booked):
         full = {name: self._fullness(pod, name) for name in fitting}
         best = [name for name in fitting if full[name] > max(full.values()) - OTHERS // (10 * WEIGHT)]
         assert sorted(self.narrowed(arguments).node_names) == best
+        self.state.soft.release(pod.metadata.uid)  # a moment's reservation, which ``_fits`` does not know
         node = pick.one(fitting) if fitting and not pick.chance(8) else pick.one(NODES)
         return f"{pod.metadata.name}, {fitting} fit: {self._bind(pod, node, fits=node in fitting)}"
 
