@@ -80,7 +80,10 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_writers_cluster.MEASURE,
 )
 NEWER_THAN_THE_RESULTS: Final = frozenset(
-    kind.name for measure in (bench_share_pods.MEASURE, bench_claims.MEASURE) for kind in measure.kinds
+    {
+        *(kind.name for kind in (*bench_share_pods.MEASURE.kinds, *bench_claims.MEASURE.kinds)),
+        "shares-search-none",
+    }
 )
 """Rows that the last whole run (bench/results.json) did not have yet; the next one empties this."""
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for measure in MEASURES for kind in measure.kinds}

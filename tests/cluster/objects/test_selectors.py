@@ -11,6 +11,7 @@ from cluster.objects.selectors import (
     NodeSelectorTerm,
     PodAffinity,
     PodAffinityTerm,
+    Preference,
     Requirement,
     SpreadConstraint,
 )
@@ -68,7 +69,8 @@ def test_the_required_terms_of_pod_affinity_and_anti_affinity_are_read_separatel
                 namespaces=("team",),
                 namespace_selector=LabelSelector(),
             ),
-        )
+        ),
+        preferred=(Preference(),),
     )
     assert (found.pod_affinity, found.pod_anti_affinity) == (
         (expected, None) if kind == "podAffinity" else (None, expected)
