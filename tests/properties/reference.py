@@ -4,6 +4,7 @@ Slow, without memory, and as close to the words of DESIGN as can be: it shares n
 but the objects themselves and the readers of their annotations.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -248,3 +249,9 @@ def used_at_once(pod: Pod) -> dict[str, int]:
             given[resource] = first + len(fresh)
             reusable[resource] = left | fresh if is_passing else left - taken
     return {resource: number for resource, number in given.items() if names.is_gpu_resource(resource)}
+
+
+def links_to(device: Device, others: Iterable[Device]) -> int:
+    """NVLinks between a device and others, whichever of two reports them."""
+    pairs = ((device, other) for other in others)
+    return sum(max((a.links or {}).get(b.uuid, 0), (b.links or {}).get(a.uuid, 0)) for a, b in pairs)

@@ -33,7 +33,7 @@ from extender.wire import ExtenderArgs, ExtenderBindingArgs
 from tests.fakes.objects import a100, a_lease, a_node
 from tests.properties.booked import Booked
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
-from tests.properties.reference import ENDED, assignment_or_none, used_at_once, waiting_hold
+from tests.properties.reference import ENDED, assignment_or_none, links_to, used_at_once, waiting_hold
 from tests.properties.reference import Bind as Decided
 from tests.properties.watched_cache import NODES
 from tests.properties.world import Kind, annotated, random_devices
@@ -469,14 +469,10 @@ def _check_best(chosen: list[Device], offered: list[Device]) -> None:
     assert {device.model for device in chosen} == {model}
     group = groups[model]
     if len(chosen) == 1:
-        assert _links(chosen[0], group) == min(_links(device, group) for device in group)
+        assert links_to(chosen[0], group) == min(links_to(device, group) for device in group)
     elif len(chosen) == 2:
-        most = max(_links(a, [b]) + _links(b, [a]) for a, b in combinations(group, 2))
-        assert _links(chosen[0], chosen) + _links(chosen[1], chosen) == most
-
-
-def _links(device: Device, others: list[Device]) -> int:
-    return sum((device.links or {}).get(other.uuid, 0) for other in others)
+        most = max(links_to(a, [b]) for a, b in combinations(group, 2))
+        assert links_to(chosen[0], chosen) == most
 
 
 def _check_containers(pod: Pod, chosen: Assignment) -> None:

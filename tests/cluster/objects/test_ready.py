@@ -15,7 +15,7 @@ MODULES = (
 )
 """Of everything that is read off the wire by several threads."""
 ONLY_WRITTEN = {
-    *("Answer", "ExtenderBindingResult", "ContainerNeed"),
+    *("AdmissionAnswer", "ExtenderBindingResult", "ContainerNeed"),
     *("HostPriority", "Partial", "ExtenderPreemptionResult", "Refusal", "Response", "_Wire"),
 }
 SCRIPT = """
