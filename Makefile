@@ -83,9 +83,9 @@ flakes: $(READY) ## List tests that failed and passed when repeated: defects to 
 
 soak: host-tests binaries ## Run what no other run has time for: histories of 10,000 steps, all variants, harm after harm (SOAK_MINUTES=30)
 	@$(PYTEST) -q $(PARALLEL) --timeout 3000 --hypothesis-profile=soak tests/properties tests/scenarios \
-	  tests/booking/web/rest/test_openapi.py
+	  tests/booking/server/web/rest/test_openapi.py
 	@$(WITH_MAKE) $(PYTEST) -q -s tests/long/fire/soak_every_call.py tests/long/fire/soak.py tests/long/churn/soak.py \
-	  tests/booking/store/soak_crowd.py tests/booking/web/soak_memory.py
+	  tests/booking/server/store/soak_crowd.py tests/booking/server/web/soak_memory.py
 
 chaos: host-tests binaries ## Run the chart's product under load while everything in and below it is killed (CHAOS_SECONDS=900, CHAOS_SEED)
 	@CHAOS_SECONDS=$${CHAOS_SECONDS:-900} $(WITH_MAKE) $(PYTEST) -q -s tests/long/chaos

@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 
 class History(Protocol):
-    """Which policies were in force; ``booking.policy_history`` implements it."""
+    """Which policies were in force; ``booking.server.policy_history`` implements it."""
 
     def last(self) -> str | None:
         """The text of the last one; None if there was none."""

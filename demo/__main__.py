@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
-from booking.errors import StoreError
+from booking.server.errors import StoreError
 from cluster import names
 from cluster.process import logs
 from cluster.process.clock import SystemClock

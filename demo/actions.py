@@ -4,9 +4,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 
-from booking.errors import ClusterError, RefusedError, UnknownError
 from booking.principals import Principal
-from booking.service import BookingService
+from booking.server.errors import ClusterError, RefusedError, UnknownError
+from booking.server.service import BookingService
 from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.resources import NODES, PODS

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from booking.eviction_settings import EvictionSettings
+from booking.eviction.settings import EvictionSettings
 from booking.policy.limits import zone_of
 from booking.policy_file import PolicyFile
-from booking.server import Backends, application
-from booking.settings import ServerSettings
-from booking.web.login.sessions import Login, Sessions
-from booking.web.pages.site_clock import SiteClock
+from booking.server.__main__ import Backends, application
+from booking.server.settings import ServerSettings
+from booking.server.web.login.sessions import Login, Sessions
+from booking.server.web.pages.site_clock import SiteClock
 from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.process.clock import Clock

@@ -7,22 +7,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from booking.cluster_status import ShareHistory
-from booking.cluster_status.share_history import EVERY as SAMPLED_EVERY
 from booking.durations import Duration
-from booking.errors import StoreError
-from booking.eviction_settings import EvictionSettings
-from booking.mirror.lease import MirrorLease
-from booking.mirror.mirror import Mirror
+from booking.eviction.settings import EvictionSettings
 from booking.policy.fair_shares import FairShares
 from booking.policy.limits import Limits
 from booking.policy.policy import Policy
 from booking.policy.values import Values
-from booking.records import Record
-from booking.service import BookingService
-from booking.service.device_orders import NodeGpus
-from booking.service.evict_orders import PodOrders
-from booking.store import Store, open_store
+from booking.server.cluster_status import ShareHistory
+from booking.server.cluster_status.share_history import EVERY as SAMPLED_EVERY
+from booking.server.errors import StoreError
+from booking.server.mirror.lease import MirrorLease
+from booking.server.mirror.mirror import Mirror
+from booking.server.records import Record
+from booking.server.service import BookingService
+from booking.server.service.device_orders import NodeGpus
+from booking.server.service.evict_orders import PodOrders
+from booking.server.store import Store, open_store
 from cluster import names
 from cluster.fake.server import ChangeView, FakeKube
 from cluster.kube.access_review import ACCESS_REVIEWS

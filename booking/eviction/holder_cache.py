@@ -13,10 +13,10 @@ from operator import is_
 from typing import Final
 
 from booking.eviction.holder import Holder
+from booking.eviction.settings import EvictionSettings
 from booking.eviction.share_floors import NEVER_LATER, ShareBounds, ShareFloor, ShareRooms
 from booking.eviction.sharers import SharedDevices, thousandths
 from booking.eviction.snapshot import EvictionSnapshot, VictimPolicy
-from booking.eviction_settings import EvictionSettings
 from cluster.decide.eviction.costs import Work, work_of
 from cluster.decide.eviction.fates import Fates, Member, member_of
 from cluster.decide.ledger import Holding, NodeView

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from booking.eviction_settings import EvictionSettings
+from booking.eviction.settings import EvictionSettings
 from cluster.decide import protection
 from cluster.objects.pods import Pod
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from booking.eviction.holder import Holder
-from booking.eviction_settings import EvictionSettings
+from booking.eviction.settings import EvictionSettings
 from cluster.decide.eviction.fates import Fates
 from cluster.decide.eviction.victim_selection import Victim
 from cluster.decide.ledger import NodeView

@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from booking.records import Place, Record
-from booking.store import Writing
-from booking.store_records import Block
+from booking.server.records import Place, Record
+from booking.server.store import Writing
+from booking.server.store_records import Block
 from cluster.objects.inventory import Device
 from demo.lab.nodes import A100, H100, H200, by_claims
 from demo.lab.people import ALICE, BOB, CAROL, EVERYBODY

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Final
 
-from booking.records import Record
+from booking.server.records import Record
 from cluster import names
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.inventory import Device

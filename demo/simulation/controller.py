@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from booking.admission.claim_tolerations import mark_claim
-from booking.admission.metrics import Metrics
-from booking.admission.patch import Operation
-from booking.admission.webhook import Answering
-from booking.controller import SHARES_OFF, Base, admission, followed, reclaim
+from booking.controller.__main__ import SHARES_OFF, Base, admission, followed, reclaim
+from booking.controller.admission.claim_tolerations import mark_claim
+from booking.controller.admission.metrics import Metrics
+from booking.controller.admission.patch import Operation
+from booking.controller.admission.webhook import Answering
+from booking.controller.reclaimer.executor import in_turn
+from booking.controller.reclaimer.reclaimer import EVERY, Reclaimer
+from booking.controller.settings import ControllerSettings
 from booking.policy.fair_shares import FairShares
 from booking.policy.policy import Policy
 from booking.policy_file import PolicyFile
 from booking.policy_source import PERIOD
-from booking.reclaimer.executor import in_turn
-from booking.reclaimer.reclaimer import EVERY, Reclaimer
-from booking.settings import ControllerSettings
 from cluster.cache import ClusterCache, Informers, with_expressions
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.errors import ApiError
@@ -72,7 +72,7 @@ class Controller(Part):
         self.user = ControllerSettings().service_account
 
     def build(self) -> None:
-        """As ``booking.controller.build`` does, with one thread for all."""
+        """As ``booking.controller.__main__.build`` does, with one thread for all."""
         settings = ControllerSettings(instance=f"{self.name}-{self.lives}", **self._settings)
         default = Policy(fair_shares=self._shares)
         self._policy = PolicyFile(settings.policy_file, self.clock, default=default, invalid=SHARES_OFF)

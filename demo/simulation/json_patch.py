@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from booking.admission.patch import Operation
+from booking.controller.admission.patch import Operation
 
 
 def applied(obj: Mapping[str, Any], patch: Iterable[Operation]) -> dict[str, Any]:

@@ -9,21 +9,21 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from booking.errors import StoreError
-from booking.eviction_settings import EvictionSettings
-from booking.mirror.lease import MirrorLease
-from booking.mirror.mirror import EVERY, Mirror
-from booking.node_capacity import NodeCapacity
-from booking.plan_controller import EVERY as KEEPS
-from booking.plan_controller import PlanController
+from booking.eviction.settings import EvictionSettings
 from booking.policy.limits import Limits
 from booking.principals import Principal
-from booking.records import BookingRequest, Record
-from booking.server import FOLLOWED
-from booking.server_metrics import ServerMetrics
-from booking.service import BookingService
-from booking.store import Store, open_store
-from booking.web.mirror_barrier import PATIENCE
+from booking.server.__main__ import FOLLOWED
+from booking.server.errors import StoreError
+from booking.server.metrics import ServerMetrics
+from booking.server.mirror.lease import MirrorLease
+from booking.server.mirror.mirror import EVERY, Mirror
+from booking.server.node_capacity import NodeCapacity
+from booking.server.plan_controller import EVERY as KEEPS
+from booking.server.plan_controller import PlanController
+from booking.server.records import BookingRequest, Record
+from booking.server.service import BookingService
+from booking.server.store import Store, open_store
+from booking.server.web.mirror_barrier import PATIENCE
 from cluster import names
 from cluster.cache import CLAIM_KINDS, ClusterCache, Informers, with_expressions
 from cluster.kube.clock_skew import clock_skew_reason
@@ -56,7 +56,7 @@ class Server(Part):
         """Of bookings, over all lives: chance would give each history other names."""
 
     def build(self) -> None:
-        """As ``booking.server.build`` does, with one thread for all."""
+        """As ``booking.server.__main__.build`` does, with one thread for all."""
         self.store = open_store(f"sqlite:///{self.database}")
         claims = with_expressions(names.DRA_DRIVER) if self.books_claims else None
         kinds = (*FOLLOWED, *CLAIM_KINDS) if claims else FOLLOWED

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from booking.eviction_settings import WARNINGS
+from booking.eviction.settings import WARNINGS
 from booking.policy.limits import Limits
 from cluster import names
 from cluster.fake.clock import START, FakeClock

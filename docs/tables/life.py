@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from booking.reclaimer.evictions.comeback import MEANINGS, Comeback, Step, next_step
+from booking.controller.reclaimer.evictions.comeback import MEANINGS, Comeback, Step, next_step
 from cluster import event_reasons, names
 from cluster.kube.resources import PodTemplate
 from cluster.objects.meta import Meta

@@ -9,11 +9,12 @@ from typing import Any, Final
 import msgspec
 from prometheus_client import CollectorRegistry
 
-import booking.controller
-import booking.server
 import deviceplugin.__main__
 import extender.__main__
-from booking.settings import ControllerSettings, ServerSettings, UninstallSettings
+from booking.controller import __main__ as controller
+from booking.controller.settings import ControllerSettings, UninstallSettings
+from booking.server import __main__ as server
+from booking.server.settings import ServerSettings
 from cluster import names
 from cluster.process.clock import SystemClock
 from cluster.process.lifecycle import Process
@@ -87,20 +88,20 @@ EXTENDER: Final = Part(
 )
 SERVER: Final = Part(
     name="booking server",
-    root="booking.server",
+    root="booking.server.__main__",
     settings=ServerSettings,
     given={"host": "127.0.0.1", "port": "0", "database": "sqlite:///{folder}/bookings.db", **PROBES},
-    make=lambda settings, registry: booking.server.build(settings, SystemClock(), registry),
+    make=lambda settings, registry: server.build(settings, SystemClock(), registry),
 )
 CONTROLLER: Final = Part(
     name="controller",
-    root="booking.controller",
+    root="booking.controller.__main__",
     settings=ControllerSettings,
     given={"webhook_host": "127.0.0.1", "webhook_port": "0", **PROBES},
-    make=lambda settings, registry: booking.controller.build(settings, SystemClock(), registry),
+    make=lambda settings, registry: controller.build(settings, SystemClock(), registry),
 )
 PARTS: Final = (AGENT, EXTENDER, SERVER, CONTROLLER)
 UNINSTALLER: Final = Program(
-    name="uninstaller", root="booking.uninstall.__main__", settings=UninstallSettings
+    name="uninstaller", root="booking.controller.uninstall.__main__", settings=UninstallSettings
 )
 PROGRAMS: Final = (*PARTS, UNINSTALLER)

@@ -11,11 +11,11 @@ import msgspec
 from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.policy.values import LIMIT_NAMES, written_value
-from booking.rules import RULES
-from booking.service.states import STATES, TABLE, VERBS, Next, Why
+from booking.server.rules import RULES
+from booking.server.service.states import STATES, TABLE, VERBS, Next, Why
 from docs.tables.markdown import ROOT, code, docstrings, prose, table
 
-FOLDER: Final = ROOT / "booking" / "rules"
+FOLDER: Final = ROOT / "booking" / "server" / "rules"
 BY_CASE: Final = {"counted": "scope", "is_spontaneous": "spontaneous"}
 """Properties of a case -> the limit that they evaluate."""
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-import booking.web
-from booking.service.states import TABLE, Why
-from booking.web.problems import Kind
+from booking.server import web
+from booking.server.service.states import TABLE, Why
+from booking.server.web.problems import Kind
 from cluster import event_reasons, names
 from docs.tables.markdown import ROOT, code, docstrings, prose, table, template
 
@@ -49,7 +49,7 @@ def problems_table() -> str:
 
 def problem_kinds() -> set[Kind]:
     """The kinds of problems in all modules of the web."""
-    found = pkgutil.iter_modules(booking.web.__path__, f"{booking.web.__name__}.")
+    found = pkgutil.iter_modules(web.__path__, f"{web.__name__}.")
     modules: list[ModuleType] = [importlib.import_module(module.name) for module in found]
     return {value for module in modules for _, value in inspect.getmembers(module) if isinstance(value, Kind)}
 

@@ -12,6 +12,8 @@ DEVELOPERS: Final = "devcluster"
 """The package that nothing shipped may import; it may import everything itself."""
 DEMO: Final = "demo"
 """The package that no part may import; it runs them all."""
+PROGRAMS: Final = ("booking.server", "booking.controller")
+"""Programs of one package, each with floors of its own."""
 BESIDE: Final = " | "
 """The separator of neighbours on one floor, in a contract."""
 
@@ -20,7 +22,11 @@ def rooms_diagram() -> str:
     """Every package as a frame with its floors as boxes, in Mermaid; arrows lead to what may be imported."""
     contracts = tomllib.loads((ROOT / "contracts.toml").read_text())["tool"]["importlinter"]["contracts"]
     upper, lower = _parts(contracts)
-    lines = [line for package in (DEVELOPERS, DEMO, *upper, *lower) for line in _frame(package, contracts)]
+    lines = [
+        line
+        for package in (DEVELOPERS, DEMO, *upper, *PROGRAMS, *lower)
+        for line in _frame(package, contracts)
+    ]
     lines.append(f"    {DEVELOPERS} --> {' & '.join((DEMO, *upper, *lower))}")
     lines.append(f"    {DEMO} --> {' & '.join((*upper, *lower))}")
     lines.append(f"    {' & '.join(upper)} --> {' & '.join(lower)}")
@@ -36,8 +42,9 @@ def _parts(contracts: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
 
 def _frame(package: str, contracts: Sequence[dict[str, Any]]) -> Iterator[str]:
     (floors,) = (one["layers"] for one in contracts if one.get("containers") == [package])
-    boxes = [f"{package}{number}" for number, _ in enumerate(floors, start=1)]
-    yield f"    subgraph {package}"
+    name = package.replace(".", "_")
+    boxes = [f"{name}{number}" for number, _ in enumerate(floors, start=1)]
+    yield f"    subgraph {name} [{package}]"
     yield "        direction TB"
     for box, floor in zip(boxes, floors, strict=True):
         yield f'        {box}["{_broken(floor.split(BESIDE))}"]'

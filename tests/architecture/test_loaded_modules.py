@@ -34,13 +34,13 @@ ROOTS: Mapping[str, tuple[str, str, dict[str, str]]] = {
     ),
     "extender": ("extender.__main__", "extender.settings.Settings", {"port": "0", **PROBES}),
     "booking server": (
-        "booking.server",
-        "booking.settings.ServerSettings",
+        "booking.server.__main__",
+        "booking.server.settings.ServerSettings",
         {"host": "127.0.0.1", "port": "0", "database": "sqlite:///{folder}/bookings.db", **PROBES},
     ),
     "controller": (
-        "booking.controller",
-        "booking.settings.ControllerSettings",
+        "booking.controller.__main__",
+        "booking.controller.settings.ControllerSettings",
         {"webhook_host": "127.0.0.1", "webhook_port": "0", **PROBES},
     ),
 }
@@ -62,13 +62,13 @@ FORBIDDEN = {
     | (TLS - {"cryptography"})
     | NODE
     | TESTING
-    | {"booking.admission", "booking.reclaimer", "deviceplugin", "extender"},
+    | {"booking.controller.admission", "booking.controller.reclaimer", "deviceplugin", "extender"},
     "controller": (NOBODY - OFFICIAL_CLIENT)
     | WEB
     | DATABASE
     | NODE
     | TESTING
-    | {"booking.store", "booking.web", "deviceplugin", "extender"},
+    | {"booking.server.store", "booking.server.web", "deviceplugin", "extender"},
 }
 BARE = """
 import importlib, inspect, json, os, sys

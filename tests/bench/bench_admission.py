@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from booking.admission.certificate_authority import KeyPair, new_authority, new_certificate
-from booking.admission.endpoint import PATH, Endpoint
-from booking.admission.metrics import Metrics
-from booking.admission.review import Outcome
-from booking.admission.webhook import JSON, Reply, admission_review_in, answer
+from booking.controller.admission.certificate_authority import KeyPair, new_authority, new_certificate
+from booking.controller.admission.endpoint import PATH, Endpoint
+from booking.controller.admission.metrics import Metrics
+from booking.controller.admission.review import Outcome
+from booking.controller.admission.webhook import JSON, Reply, admission_review_in, answer
 from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from booking.service.device_orders import GpuOrder, NodeGpus
+from booking.server.service.device_orders import GpuOrder, NodeGpus
 from cluster.process.clock import SystemClock
 from devcluster.demo.access import administrator
 from devcluster.wait import Stopwatch, poll

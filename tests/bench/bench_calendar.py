@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-from booking.availability.calendars import Calendar, calendar_of
-from booking.availability.planned_capacity import PlannedCapacity
-from booking.capacity import Capacity
-from booking.free_capacity import CapacityRequest
-from booking.records import Place, Record
+from booking.server.availability.calendars import Calendar, calendar_of
+from booking.server.availability.planned_capacity import PlannedCapacity
+from booking.server.capacity.capacity import Capacity
+from booking.server.capacity.free_capacity import CapacityRequest
+from booking.server.records import Place, Record
 from cluster.fake.clock import START
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure

@@ -5,12 +5,12 @@ from datetime import timedelta
 from time import process_time
 from typing import Final
 
+from booking.controller.reclaimer.fair_shares.record import RecordStore
+from booking.controller.reclaimer.fair_shares.turns import Turns
+from booking.controller.reclaimer.planning.node_candidates import PlanningInputs
+from booking.controller.reclaimer.snapshot import take
 from booking.eviction.holder_cache import HolderCache
 from booking.policy.fair_shares import FairShares
-from booking.reclaimer.fair_shares.record import RecordStore
-from booking.reclaimer.fair_shares.turns import Turns
-from booking.reclaimer.planning.node_candidates import PlanningInputs
-from booking.reclaimer.snapshot import take
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock

@@ -13,14 +13,14 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from booking.calendar import peak
-from booking.capacity import Capacity
 from booking.durations import Duration
-from booking.errors import RefusedError
 from booking.policy.limits import Limits
-from booking.records import BookingRequest
-from booking.service import BookingService
-from booking.store import Store, open_store
+from booking.server.calendar import peak
+from booking.server.capacity.capacity import Capacity
+from booking.server.errors import RefusedError
+from booking.server.records import BookingRequest
+from booking.server.service import BookingService
+from booking.server.store import Store, open_store
 from cluster.process.clock import SystemClock
 from tests.bench.child import child
 from tests.bench.lab import Lab

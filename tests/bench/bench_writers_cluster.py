@@ -16,7 +16,7 @@ from typing import Final
 
 import urllib3
 
-from booking.calendar import peak
+from booking.server.calendar import peak
 from cluster import names
 from cluster.kube.resources import BOOKINGS
 from cluster.process.clock import SystemClock

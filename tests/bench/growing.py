@@ -9,10 +9,10 @@ from itertools import count
 
 import msgspec
 
+from booking.controller.reclaimer.planning.node_candidates import PlanningInputs
+from booking.controller.reclaimer.planning.plan import plan
+from booking.controller.reclaimer.snapshot import take
 from booking.eviction.holder_cache import HolderCache
-from booking.reclaimer.planning.node_candidates import PlanningInputs
-from booking.reclaimer.planning.plan import plan
-from booking.reclaimer.snapshot import take
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS

@@ -78,7 +78,12 @@ class Lab:
 
 def _loading() -> float:
     watch = Stopwatch()
-    programs = ("deviceplugin.__main__", "extender.__main__", "booking.server", "booking.controller")
+    programs = (
+        "deviceplugin.__main__",
+        "extender.__main__",
+        "booking.server.__main__",
+        "booking.controller.__main__",
+    )
     for module in (programs[0], *programs):
         subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
     return watch.seconds

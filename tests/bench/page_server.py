@@ -10,13 +10,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from booking.capacity import Capacity
-from booking.records import Place, Record
-from booking.store import Writing
+from booking.server.capacity.capacity import Capacity
+from booking.server.records import Place, Record
+from booking.server.store import Writing
 from cluster.process import logs
 from cluster.process.probes import serve
 from tests.bench.child import announce, await_end
-from tests.booking.web.pages.site import DAY, Site
+from tests.booking.server.web.pages.site import DAY, Site
 
 MODELS: Final = (
     "NVIDIA-A100-SXM4-80GB",

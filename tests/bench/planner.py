@@ -4,10 +4,10 @@ import sys
 
 import msgspec
 
+from booking.controller.reclaimer.planning.node_candidates import PlanningInputs
+from booking.controller.reclaimer.planning.plan import Plan, plan
+from booking.controller.reclaimer.snapshot import take
 from booking.eviction.holder_cache import HolderCache
-from booking.reclaimer.planning.node_candidates import PlanningInputs
-from booking.reclaimer.planning.plan import Plan, plan
-from booking.reclaimer.snapshot import take
 from cluster.decide.eviction.sharer_selection import Sharer, cheapest_sharers
 from cluster.decide.eviction.victim_selection import Victim
 from cluster.decide.ledger.amounts import NO_USE, Holding

@@ -19,7 +19,7 @@ from typing import Final
 
 import psycopg
 
-from booking.store import open_store
+from booking.server.store import open_store
 from tests.bench.rows import Kind, Row, Target
 from tests.bench.table import percentile
 from tests.bench.timing import seconds

@@ -10,19 +10,19 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from booking.cluster_status import ClusterStatus
-from booking.eviction_settings import EvictionSettings
-from booking.server import LONGEST_BODY, THREADS
-from booking.server_metrics import ServerMetrics
-from booking.service import BookingService
-from booking.store import open_store
-from booking.web.anonymous_limits import AnonymousLimits
-from booking.web.app import create_app
-from booking.web.authentication import Authenticator
-from booking.web.interfaces import Parts, Policy
-from booking.web.rate_limits import RateLimits
-from booking.web.request_guard import RequestGuard
-from booking.web.roles import Roles
+from booking.eviction.settings import EvictionSettings
+from booking.server.__main__ import LONGEST_BODY, THREADS
+from booking.server.cluster_status import ClusterStatus
+from booking.server.metrics import ServerMetrics
+from booking.server.service import BookingService
+from booking.server.store import open_store
+from booking.server.web.anonymous_limits import AnonymousLimits
+from booking.server.web.app import create_app
+from booking.server.web.authentication import Authenticator
+from booking.server.web.interfaces import Parts, Policy
+from booking.server.web.rate_limits import RateLimits
+from booking.server.web.request_guard import RequestGuard
+from booking.server.web.roles import Roles
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.decide.identity import Rule

@@ -14,7 +14,7 @@ from cluster.decide.fairshare import Account, Books, Tenant
 from cluster.decide.fairshare.settings import HOUR
 from cluster.kube.resources import PODS
 from cluster.objects.replaced_fields import Replaced, encode_replaced
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A100, a_pod
 
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Page
 
 from cluster.process import logs
 from devcluster.paths import CHECKOUT
-from tests.booking.web.pages.site import Site
+from tests.booking.server.web.pages.site import Site
 from tests.browser import doors, moving_picture
 from tests.browser.sample_data import H100, add_audit_entries, add_bookings, add_cluster
 from tests.browser.visitor import DESK, PHONE, Scheme, Screen, Visitors, address_of, chromium

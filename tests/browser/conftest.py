@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.booking.web.pages.site import Site
+from tests.booking.server.web.pages.site import Site
 from tests.browser.visitor import Visitors, address_of, chromium
 
 

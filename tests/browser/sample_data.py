@@ -7,15 +7,15 @@ from typing import Final
 
 import msgspec
 
-from booking.capacity import Capacity
-from booking.errors import RefusedError
 from booking.principals import Principal
-from booking.records import BookingRequest, Record
-from booking.store_records import Block
+from booking.server.capacity.capacity import Capacity
+from booking.server.errors import RefusedError
+from booking.server.records import BookingRequest, Record
+from booking.server.store_records import Block
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, encode_use
 from cluster.objects.pods import Pod
-from tests.booking.web.pages.site import DAY, Site
+from tests.booking.server.web.pages.site import DAY, Site
 from tests.fakes.objects import A100, A6000, a100, a6000, a_booking, a_lease, a_node, a_pod
 
 H100: Final = "NVIDIA-H100-80GB-HBM3"

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.booking.web.pages.site import Site
+from tests.booking.server.web.pages.site import Site
 from tests.browser.sample_data import H100, add_bookings
 from tests.browser.visitor import DESK, PATIENCE, PHONE, Screen, Visitors
 from tests.fakes.objects import A100

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from cluster.kube.resources import NODES
-from tests.booking.web.pages.site import Site
+from tests.booking.server.web.pages.site import Site
 from tests.browser.sample_data import add_bookings, add_cluster
 from tests.browser.visitor import DESK, PATIENCE, PHONE, Screen, Visitors
 

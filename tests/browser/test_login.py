@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.booking.web.login.entrance import Entrance
+from tests.booking.server.web.login.entrance import Entrance
 from tests.browser.visitor import DESK, PATIENCE, PHONE, Visitors, address_of, findings, width_of
 
 pytestmark = pytest.mark.component

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.booking.web.pages.site import DAY, Site
+from tests.booking.server.web.pages.site import DAY, Site
 from tests.browser.sample_data import add_bookings
 from tests.browser.visitor import PATIENCE, Visitors
 

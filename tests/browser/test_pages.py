@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser
 
-from tests.booking.web.pages.site import Site
+from tests.booking.server.web.pages.site import Site
 from tests.browser.sample_data import add_audit_entries, add_bookings, add_cluster
 from tests.browser.visitor import DESK, PHONE, SCHEMES, Visitors, address_of, findings, open_all, width_of
 from tests.fakes.objects import A100

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
 from cluster.process.probes import serve
-from tests.booking.web.pages.site import Site
+from tests.booking.server.web.pages.site import Site
 
 VENDOR: Final = Path(__file__).parent / "vendor"
 AXE: Final = VENDOR / "axe-core-4.14.1.min.js"

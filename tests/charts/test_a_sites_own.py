@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from booking.settings import ServerSettings
-from booking.web.roles import ADMINISTER
+from booking.server.settings import ServerSettings
+from booking.server.web.roles import ADMINISTER
 from cluster import names
 from cluster.process.settings import load
 from devcluster.errors import ClusterError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from booking.admission.certificate_authority import service_names
+from booking.controller.admission.certificate_authority import service_names
 from cluster import names
 from tests.charts.conftest import Render
 from tests.charts.test_rendered import of_kind, rules

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from booking.admission.endpoint import CLAIMS_PATH, PATH
+from booking.controller.admission.endpoint import CLAIMS_PATH, PATH
 from cluster import claim_names, names
 from devcluster.errors import ClusterError
 from devcluster.product import chart

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from booking.settings import ControllerSettings, ServerSettings
+from booking.controller.settings import ControllerSettings
+from booking.server.settings import ServerSettings
 from cluster.process.settings import load
 from tests.charts.conftest import Render
 from tests.long.charts.test_pods_rendered import environment, workloads

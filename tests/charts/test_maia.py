@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from booking.settings import ControllerSettings, ServerSettings
-from booking.web import maia
+from booking.controller.settings import ControllerSettings
+from booking.server.settings import ServerSettings
+from booking.server.web import maia
 from cluster import names
 from cluster.process.settings import load
 from devcluster.errors import ClusterError

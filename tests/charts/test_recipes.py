@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from booking.settings import ControllerSettings, ServerSettings
+from booking.controller.settings import ControllerSettings
+from booking.server.settings import ServerSettings
 from cluster import names
 from cluster.decide.identity import Rule, user_of
 from cluster.process.settings import load

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from booking.admission import endpoint
+from booking.controller.admission import endpoint
 from booking.durations import Duration
 from booking.policy.policy import Policy
 from booking.policy.reading import read_policy

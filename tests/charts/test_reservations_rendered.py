@@ -2,7 +2,7 @@
 
 import pytest
 
-from booking.reclaimer.reservations.manifest import ReservationTerms, manifest
+from booking.controller.reclaimer.reservations.manifest import ReservationTerms, manifest
 from cluster import names
 from devcluster.errors import ClusterError
 from tests.charts.conftest import Document, Render

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from booking.admission import endpoint
+from booking.controller.admission import endpoint
 from cluster import names
 from devcluster.errors import ClusterError
 from devcluster.product import chart

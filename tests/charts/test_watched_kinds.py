@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-import booking.controller
-import booking.server
+import booking.controller.__main__
+import booking.server.__main__
 import extender.__main__
 from cluster import names
 from cluster.cache import ALWAYS, CLAIM_KINDS
@@ -20,9 +20,9 @@ pytestmark = pytest.mark.component
     ("part", "followed"),
     [
         (names.EXTENDER, extender.__main__.FOLLOWED),
-        (names.BOOKING_SERVER, booking.server.FOLLOWED),
+        (names.BOOKING_SERVER, booking.server.__main__.FOLLOWED),
         # Its reclaimer also keeps templates of pods that must come back, outside the cache.
-        (names.CONTROLLER, (*booking.controller.FOLLOWED, POD_TEMPLATES)),
+        (names.CONTROLLER, (*booking.controller.__main__.FOLLOWED, POD_TEMPLATES)),
     ],
     ids=[names.EXTENDER, names.BOOKING_SERVER, names.CONTROLLER],
 )
@@ -37,7 +37,7 @@ def test_a_role_allows_to_watch_what_its_program_follows(
     [
         (names.EXTENDER, extender.__main__.FOLLOWED_FOR_CLAIMS),
         (names.BOOKING_SERVER, CLAIM_KINDS),
-        (names.CONTROLLER, booking.controller.FOLLOWED_FOR_CLAIMS),
+        (names.CONTROLLER, booking.controller.__main__.FOLLOWED_FOR_CLAIMS),
     ],
     ids=[names.EXTENDER, names.BOOKING_SERVER, names.CONTROLLER],
 )

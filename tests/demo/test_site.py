@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from booking.principals import Principal
-from booking.records import BookingRequest
+from booking.server.records import BookingRequest
 from cluster import names
 from cluster.kube.resources import BOOKINGS, LEASES, PODS
 from cluster.objects.pods import asks_for_gpus, is_live

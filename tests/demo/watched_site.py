@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from booking.cluster_status.now import Now, now_of
-from booking.cluster_status.snapshot import take
-from booking.cluster_status.viewer import Viewer
-from booking.eviction_settings import EvictionSettings
+from booking.eviction.settings import EvictionSettings
 from booking.principals import Principal
+from booking.server.cluster_status.now import Now, now_of
+from booking.server.cluster_status.snapshot import take
+from booking.server.cluster_status.viewer import Viewer
 from cluster import names
 from cluster.fake.clock import START
 from cluster.kube.resources import PODS

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from booking.settings import ControllerSettings
+from booking.controller.settings import ControllerSettings
 from cluster import names
 from docs.generate import IMAGES
 from docs.tables.markdown import ROOT

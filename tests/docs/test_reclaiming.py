@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from booking.settings import ControllerSettings
+from booking.controller.settings import ControllerSettings
 from cluster import names
 from docs.tables.markdown import ROOT
 from docs.tables.settings import written

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 import yaml
 
-from booking.settings import ControllerSettings
+from booking.controller.settings import ControllerSettings
 from cluster import names
 from cluster.objects.namespaces import Namespace
 from docs.tables.markdown import ROOT
-from tests.booking.admission.fake_cluster_view import reviewed
+from tests.booking.controller.admission.fake_cluster_view import reviewed
 
 EXAMPLES = ROOT / "docs" / "examples"
 TEXT = (ROOT / "docs" / "sharing.md").read_text()

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from booking.web import problems
-from booking.web.problems import Kind
+from booking.server.web import problems
+from booking.server.web.problems import Kind
 from cluster import event_reasons, names
 from docs.tables.markdown import ROOT
 from docs.tables.parts import PARTS

@@ -3,7 +3,7 @@
 from flask import Request
 
 from booking.principals import Principal
-from booking.web.authentication import Authenticator
+from booking.server.web.authentication import Authenticator
 
 
 class BearerTokens:

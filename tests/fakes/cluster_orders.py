@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from booking.service.context import GpuOrder, PodToEvict
+from booking.server.service.context import GpuOrder, PodToEvict
 
 POD = PodToEvict(user="alice", booking=None, node="n0", gpus=1, controller=None)
 

@@ -3,10 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
-from booking import calendar, wording
-from booking.capacity import Capacity
-from booking.free_capacity import CapacityRequest, FreeCapacity, Placement, Shortage, Timetable
-from booking.records import Record
+from booking import wording
+from booking.server import calendar
+from booking.server.capacity.capacity import Capacity
+from booking.server.capacity.free_capacity import (
+    CapacityRequest,
+    FreeCapacity,
+    Placement,
+    Shortage,
+    Timetable,
+)
+from booking.server.records import Record
 
 
 def plain_capacities(records: Iterable[Record], capacity: Capacity) -> Callable[[str], FreeCapacity]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from booking.capacity import Capacity
-from booking.records import BookingRequest, Record
+from booking.server.capacity.capacity import Capacity
+from booking.server.records import BookingRequest, Record
 from cluster.fake.clock import START
 from tests.fakes.objects import A100, A6000
 

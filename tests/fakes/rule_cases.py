@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from booking.policy.limits import Limits
-from booking.rule_context import RuleContext
+from booking.server.rule_context import RuleContext
 from tests.fakes.objects import A100
 from tests.fakes.records import day
 

@@ -17,15 +17,15 @@ import msgspec
 import pytest
 import yaml
 
-from booking.mirror.lease import MirrorLease
-from booking.reclaimer.ending.end_warnings import Warned, encode_warned, warned_of
-from booking.reclaimer.evictions.comeback import has_our_finalizer, how, is_due
-from booking.reclaimer.holds.disruption_budgets import since
-from booking.reclaimer.planning.waiting_pod import barred
-from booking.records import Place as PlannedPlace
-from booking.store import Store, open_store
-from booking.store.backup import restore
-from booking.store_records import Replay
+from booking.controller.reclaimer.ending.end_warnings import Warned, encode_warned, warned_of
+from booking.controller.reclaimer.evictions.comeback import has_our_finalizer, how, is_due
+from booking.controller.reclaimer.holds.disruption_budgets import since
+from booking.controller.reclaimer.planning.waiting_pod import barred
+from booking.server.mirror.lease import MirrorLease
+from booking.server.records import Place as PlannedPlace
+from booking.server.store import Store, open_store
+from booking.server.store.backup import restore
+from booking.server.store_records import Replay
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube

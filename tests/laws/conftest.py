@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from cluster.kube.resources import PODS
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.laws.memory import watch_memory
 from tests.laws.watcher import LawWatcher
 

@@ -6,7 +6,7 @@ from cluster import names
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.assignment import encode_drift
 from deviceplugin.allocation.pod_devices import PodDevices
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A100, a100, a_node, a_pod
 from tests.laws.breaking import breaks
 from tests.laws.broken import LawBrokenError

@@ -8,7 +8,7 @@ from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH
 from tests.laws.breaking import breaks
 from tests.laws.watcher import LawWatcher

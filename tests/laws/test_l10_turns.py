@@ -5,7 +5,7 @@ import pytest
 
 from cluster import names
 from cluster.objects.hold import Hold
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.laws.breaking import breaks
 from tests.laws.test_l10 import Evict, queue, turn
 from tests.laws.watcher import LawWatcher

@@ -7,7 +7,7 @@ import pytest
 
 from cluster import event_reasons, names
 from cluster.kube.resources import BOOKINGS, PODS
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A6000, EPOCH, a6000
 from tests.laws.breaking import breaks
 from tests.laws.changes import Maker

@@ -3,7 +3,7 @@
 import pytest
 
 from cluster import names
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import a100
 from tests.laws.breaking import breaks
 from tests.laws.test_l3 import Evict, hold

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from cluster.kube.resources import BOOKINGS
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_pod, shared_gpu
 from tests.laws.breaking import breaks
 from tests.laws.watcher import LawWatcher

@@ -9,7 +9,7 @@ import pytest
 from cluster import event_reasons, names
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.hold import Hold
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH
 from tests.laws.breaking import breaks
 from tests.laws.changes import Maker

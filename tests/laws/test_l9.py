@@ -8,7 +8,7 @@ import pytest
 from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH
 from tests.laws.breaking import breaks
 from tests.laws.broken import LawBrokenError

@@ -14,7 +14,7 @@ from cluster.kube.resources import BOOKINGS, LEASES, PODS
 from cluster.process.clock import SystemClock
 from devcluster.wait import poll
 from deviceplugin.kubelet.checkpoint import NAME
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH
 from tests.laws.broken import LawBrokenError
 from tests.laws.l9 import assert_unchanged

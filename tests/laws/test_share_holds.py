@@ -3,7 +3,7 @@
 import pytest
 
 from cluster.objects.hold import Hold
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH, a_pod, shared_gpu
 from tests.laws.breaking import breaks
 from tests.laws.watcher import LawWatcher

@@ -8,7 +8,7 @@ from cluster import names
 from cluster.kube.resources import LEASES, PODS
 from cluster.objects.device_usage import NodeUsage, OverUser, encode_use
 from deviceplugin.allocation.pod_devices import PodDevices
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH, PodBuilder, a_pod, shared_gpu
 from tests.laws.breaking import breaks
 from tests.laws.watcher import LawWatcher

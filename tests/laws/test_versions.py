@@ -5,7 +5,7 @@ import pytest
 from cluster import names
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.hold import Hold, encode_versions
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH
 from tests.laws.breaking import breaks
 from tests.laws.memory import watch_memory

@@ -2,8 +2,8 @@
 
 import pytest
 
-from booking.errors import RefusedError
-from booking.service.evict_orders import PodOrders
+from booking.server.errors import RefusedError
+from booking.server.service.evict_orders import PodOrders
 from cluster import names
 from cluster.objects.pods import asks_for_gpus
 from cluster.process.clock import SystemClock

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from booking.service.device_orders import NodeGpus
+from booking.server.service.device_orders import NodeGpus
 from cluster import names
 from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster

@@ -17,13 +17,13 @@ import urllib3
 from prometheus_client import CollectorRegistry
 from urllib3.exceptions import HTTPError
 
-from booking.hubs.hub import Hub
-from booking.hubs.hub_api import HttpHubApi, HubError
-from booking.hubs.returned_notebooks import ReturnedNotebooks
-from booking.hubs.route_checks import RouteChecks
+from booking.controller.hubs.hub import Hub
+from booking.controller.hubs.hub_api import HttpHubApi, HubError
+from booking.controller.hubs.returned_notebooks import ReturnedNotebooks
+from booking.controller.hubs.route_checks import RouteChecks
 from cluster.fake.clock import eventually
 from cluster.process.clock import SystemClock
-from tests.booking.hubs.test_returned_notebooks import a_notebook
+from tests.booking.controller.hubs.test_returned_notebooks import a_notebook
 from tests.e2e.playground import PATIENCE
 
 pytestmark = pytest.mark.component

@@ -16,14 +16,14 @@ from typing import Final
 import msgspec
 
 from booking.durations import Duration
-from booking.eviction_settings import EvictionSettings
-from booking.mirror.plan import spec_of
-from booking.node_capacity import NodeCapacity
-from booking.plan_controller import PlanController
+from booking.eviction.settings import EvictionSettings
 from booking.policy.limits import Limits
-from booking.records import Record
-from booking.service import BookingService
-from booking.store import open_store
+from booking.server.mirror.plan import spec_of
+from booking.server.node_capacity import NodeCapacity
+from booking.server.plan_controller import PlanController
+from booking.server.records import Record
+from booking.server.service import BookingService
+from booking.server.store import open_store
 from cluster import names
 from cluster.fake.clock import START, FakeClock
 from cluster.fake.server import FakeKube

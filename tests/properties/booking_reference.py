@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from booking.capacity import Capacity
-from booking.records import BookingRequest, Record
-from booking.store_records import Block, Exemption
+from booking.server.capacity.capacity import Capacity
+from booking.server.records import BookingRequest, Record
+from booking.server.store_records import Block, Exemption
 from cluster.fake.clock import START, FakeClock
 from tests.properties.history import Machine
 

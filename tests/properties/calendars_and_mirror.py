@@ -2,10 +2,10 @@
 
 Rules and calendar are pure and are handed everything they judge. Kept, and changed by events, are two things:
 
-- ``booking.availability.calendars``: what is booked of a model, brought up to date by what a transaction of
-  the database says to have changed. Transactions that have begun earlier see older states, ask again, or ask
-  after newer ones; others undo what they have written, and their numbers become those of other changes; of
-  most changes nobody ever asks;
+- ``booking.server.availability.calendars``: what is booked of a model, brought up to date by what a
+  transaction of the database says to have changed. Transactions that have begun earlier see older states, ask
+  again, or ask after newer ones; others undo what they have written, and their numbers become those of other
+  changes; of most changes nobody ever asks;
 - the Booking objects: the mirror writes them, calls fail, answers are lost, another process goes on. A watch
   reports them late, again, or only by the next list.
 """
@@ -16,13 +16,13 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from booking.availability.calendars import Calendar, Calendars, calendar_of, seconds
-from booking.mirror.lease import MirrorLease
-from booking.mirror.mirror import Mirror
-from booking.mirror.plan import KEPT, spec_of
-from booking.records import Place
-from booking.server_metrics import ServerMetrics
-from booking.store import Reading, Store, Writing
+from booking.server.availability.calendars import Calendar, Calendars, calendar_of, seconds
+from booking.server.metrics import ServerMetrics
+from booking.server.mirror.lease import MirrorLease
+from booking.server.mirror.mirror import Mirror
+from booking.server.mirror.plan import KEPT, spec_of
+from booking.server.records import Place
+from booking.server.store import Reading, Store, Writing
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.server import FakeKube

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from booking.eviction_settings import EvictionSettings
-from booking.reclaimer.evictor import EvictionCause, always, nothing
-from booking.reclaimer.snapshot import Snapshot, take
+from booking.controller.reclaimer.evictor import EvictionCause, always, nothing
+from booking.controller.reclaimer.snapshot import Snapshot, take
+from booking.eviction.settings import EvictionSettings
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.cache.informers import LIVING
@@ -25,7 +25,7 @@ from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.inventory import Device, encode_inventory
 from cluster.objects.pods import Pod, is_live, is_terminating
-from tests.booking.reclaimer.fake_cluster import FakeCluster, FakeEvictor
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster, FakeEvictor
 from tests.fakes.objects import PodBuilder
 
 MIRROR_STALE_AFTER: Final = 60.0

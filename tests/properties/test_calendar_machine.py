@@ -13,14 +13,14 @@ from typing import Final
 
 import msgspec
 
-from booking.capacity import Capacity
 from booking.durations import Duration
-from booking.errors import RefusedError
 from booking.policy.limits import Limits
 from booking.principals import Principal
-from booking.records import BookingRequest, Change, Record
-from booking.service import BookingService
-from booking.store import open_store
+from booking.server.capacity.capacity import Capacity
+from booking.server.errors import RefusedError
+from booking.server.records import BookingRequest, Change, Record
+from booking.server.service import BookingService
+from booking.server.store import open_store
 from cluster.fake.clock import START
 from tests.fakes.objects import A100, A6000
 from tests.fakes.principals import an_administrator, somebody

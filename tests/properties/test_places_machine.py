@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 import pytest
 
-from booking.errors import RefusedError
-from booking.records import BookingRequest, Change, Record
+from booking.server.errors import RefusedError
+from booking.server.records import BookingRequest, Change, Record
 from tests.fakes.objects import A100
 from tests.fakes.principals import an_administrator, somebody
 from tests.properties import history

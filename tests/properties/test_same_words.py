@@ -5,8 +5,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.cluster_status import about, take
-from booking.eviction_settings import EvictionSettings
+from booking.eviction.settings import EvictionSettings
+from booking.server.cluster_status import about, take
 from cluster import names
 from cluster.cache import BookingPlans
 from cluster.decide.explain import explain_pod

@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from booking.reclaimer.holds.barred_nodes import BARRED_FOR
-from booking.reclaimer.planning.waiting_pod import barred
-from booking.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.holds.barred_nodes import BARRED_FOR
+from booking.controller.reclaimer.planning.waiting_pod import barred
+from booking.controller.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.kube.errors import Conflict, NotFound, Refusal, Request, Unreachable
 from cluster.objects.hold import Hold

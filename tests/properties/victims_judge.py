@@ -8,15 +8,15 @@ from itertools import chain, combinations
 import msgspec
 from msgspec.structs import replace
 
+from booking.controller.reclaimer.ending.booking_ends import about_to_end
+from booking.controller.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
+from booking.controller.reclaimer.planning.plan import Round, first_in_time, plan, waiting_for_bookings
+from booking.controller.reclaimer.snapshot import Snapshot
 from booking.eviction.holder_cache import HolderCache
-from booking.reclaimer.ending.booking_ends import about_to_end
-from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
-from booking.reclaimer.planning.plan import Round, first_in_time, plan, waiting_for_bookings
-from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
-from tests.booking.reclaimer.planning.exhaustive_planner import Everything
+from tests.booking.controller.reclaimer.planning.exhaustive_planner import Everything
 from tests.laws.places import HANGS_AFTER
 from tests.properties.random_cluster import RESTART, TERMS
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from booking.records import BookingRequest, Record
+from booking.server.records import BookingRequest, Record
 from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube

@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from booking.durations import Duration
-from booking.errors import RefusedError
 from booking.policy.limits import Limits
+from booking.server.errors import RefusedError
 from cluster import names
 from cluster.objects.pods import is_terminating
 from tests.scenarios.person import a_pod

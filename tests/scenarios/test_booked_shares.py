@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from booking.records import BookingRequest
+from booking.server.records import BookingRequest
 from tests.fakes.objects import A100
 from tests.scenarios.acts import came_back, left, served, settled
 from tests.scenarios.conftest import Worlds

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from booking.errors import RefusedError
+from booking.server.errors import RefusedError
 from cluster import names
 from cluster.objects.pods import asks_for_gpus
 from tests.fakes.objects import A100, A6000, a100, a6000

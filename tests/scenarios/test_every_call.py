@@ -1,8 +1,8 @@
 """Each of our parts dies at each single call to the API server; the story ends the same.
 
 Before the call, and when it has been done and its answer not been read. tests/long/scenarios plays every call
-of other ways to take a GPU, ``tests/booking/reclaimer`` every call of an eviction and its comeback with other
-faults than death, tests/long/fire the same on a real cluster.
+of other ways to take a GPU, ``tests/booking/controller/reclaimer`` every call of an eviction and its comeback
+with other faults than death, tests/long/fire the same on a real cluster.
 """
 
 import pytest

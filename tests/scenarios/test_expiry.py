@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from booking.eviction_settings import WARNINGS, EndAction
+from booking.eviction.settings import WARNINGS, EndAction
 from cluster import event_reasons, names
 from cluster.kube.resources import EVENTS, PODS
 from cluster.objects.pods import Pod, asks_for_gpus, is_live

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from booking.reclaimer.reclaimer import EVERY
+from booking.controller.reclaimer.reclaimer import EVERY
 from cluster import names
 from cluster.kube.resources import CONFIG_MAPS, PODS
 from cluster.objects.pods import is_live

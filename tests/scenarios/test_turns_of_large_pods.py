@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from booking.cluster_status import ClusterStatus
-from booking.eviction_settings import EvictionSettings
+from booking.eviction.settings import EvictionSettings
 from booking.policy.fair_shares import FairShares
 from booking.principals import Principal
+from booking.server.cluster_status import ClusterStatus
 from cluster import names
 from cluster.objects.pods import is_live
 from tests.fakes.objects import a100

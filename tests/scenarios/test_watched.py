@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from booking.mirror.mirror import Mirror
+from booking.server.mirror.mirror import Mirror
 from cluster import names
 from cluster.cache import informers
 from cluster.kube import clock_skew

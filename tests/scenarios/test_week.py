@@ -9,8 +9,8 @@ from typing import TypeVar
 import pytest
 
 from booking.durations import Duration
-from booking.errors import RefusedError
 from booking.policy.limits import Limits
+from booking.server.errors import RefusedError
 from cluster.objects.pods import asks_for_gpus, is_live, is_terminal
 from tests.fakes.objects import A100, A6000, a100, a6000
 from tests.scenarios.acts import settled

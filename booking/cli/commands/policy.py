@@ -20,7 +20,7 @@ from booking.cli.server_connection import ServerConnection
 from booking.cli.typed_names import NAME
 
 if TYPE_CHECKING:
-    from booking.cases import Outcome
+    from booking.server.cases import Outcome
 
 _ZONE: Final = "zone"
 """Listed among the limits of an answer, but not a limit: one zone applies to all."""
@@ -135,7 +135,7 @@ def _limit(value: object) -> str:
 
 def _replayed(path: Path) -> tuple["Outcome", ...]:
     """The outcomes of a file. The rules of booking are loaded for this alone: no other command needs them."""
-    cases = import_module("booking.cases")
+    cases = import_module("booking.server.cases")
     try:
         outcomes: tuple[Outcome, ...] = cases.replay_file(path)
     except cases.CaseFileError as error:

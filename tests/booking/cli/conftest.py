@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from booking.cli import server_connection
 from booking.cli.__main__ import gpu
 from cluster.process.probes import Server, serve
-from tests.booking.web.served import Served
+from tests.booking.server.web.served import Served
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from booking.store_records import Block, Exemption
+from booking.server.store_records import Block, Exemption
 from tests.booking.cli.conftest import Terminal
 from tests.fakes.objects import A100, A6000
 

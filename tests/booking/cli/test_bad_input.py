@@ -9,8 +9,8 @@ import pytest
 
 from booking.cli import server_connection
 from tests.booking.cli.conftest import Terminal
-from tests.booking.web.served import BOOKINGS, BURST
-from tests.booking.web.test_harm import HARM
+from tests.booking.server.web.served import BOOKINGS, BURST
+from tests.booking.server.web.test_harm import HARM
 from tests.fakes import certificates
 from tests.fakes.apiserver import Answer, scripted_server
 from tests.fakes.objects import A100

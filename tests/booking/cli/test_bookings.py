@@ -6,8 +6,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from booking.capacity import Capacity
 from booking.cli import server_connection
+from booking.server.capacity.capacity import Capacity
 from tests.booking.cli.conftest import Terminal
 from tests.fakes.objects import A100, A6000
 

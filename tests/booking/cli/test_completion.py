@@ -19,7 +19,7 @@ from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.process.probes import serve
 from tests.booking.cli.conftest import Terminal
-from tests.booking.web.pages.site import Site
+from tests.booking.server.web.pages.site import Site
 from tests.browser.sample_data import add_bookings, add_cluster
 from tests.fakes.apiserver import Answer, ScriptedServer, scripted_server
 from tests.fakes.objects import A100

@@ -9,14 +9,14 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from booking.capacity import Capacity
 from booking.cli import server_connection
 from booking.cli.__main__ import gpu
+from booking.server.capacity.capacity import Capacity
 from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.process.probes import serve
 from tests.architecture import commands
 from tests.architecture.checkout import ROOT
-from tests.booking.web.pages.site import Site
+from tests.booking.server.web.pages.site import Site
 from tests.fakes.objects import A100, a100, a_lease, a_node, a_pod
 
 OURS = "kubectl gpu "

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from booking.service.context import PodToEvict
+from booking.server.service.context import PodToEvict
 from tests.booking.cli.conftest import Terminal
 from tests.fakes.objects import A100, A6000
 

@@ -139,5 +139,5 @@ def test_without_the_extra_the_program_says_what_to_install(library: str) -> Non
 def test_a_policy_is_tested_without_any_client(tmp_path: Path) -> None:
     case = ROOT / "docs/examples/policy-cases.yaml"
     modules = loaded(tmp_path, "policy", "test", str(case))
-    assert "booking.cases" in modules
-    assert {"booking.cli.cluster_access", "flask", "peewee", "booking.store"}.isdisjoint(modules)
+    assert "booking.server.cases" in modules
+    assert {"booking.cli.cluster_access", "flask", "peewee", "booking.server.store"}.isdisjoint(modules)

@@ -17,7 +17,7 @@ from booking.durations import Duration
 from booking.policy.policy import Policy
 from devcluster.paths import CHECKOUT
 from tests.booking.cli.conftest import Screen, Terminal
-from tests.booking.web.served import Served
+from tests.booking.server.web.served import Served
 from tests.fakes.objects import A100, A6000
 
 

@@ -14,8 +14,8 @@ from booking.cli import server_connection
 from booking.cli.__main__ import gpu
 from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.process.probes import serve
-from tests.booking.web.pages.site import Site
-from tests.booking.web.pages.test_queue_page import contended, foreseen
+from tests.booking.server.web.pages.site import Site
+from tests.booking.server.web.pages.test_queue_page import contended, foreseen
 from tests.browser.sample_data import add_bookings, add_cluster
 from tests.fakes.objects import a_lease, a_node, a_pod, shared_gpu
 

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from booking.cluster_status import StatusSnapshot, take
-from booking.eviction_settings import EvictionSettings
+from booking.eviction.settings import EvictionSettings
+from booking.server.cluster_status import StatusSnapshot, take
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from booking.controller.reclaimer import snapshot
+from booking.controller.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.eviction.eviction_order import NextVictim, in_words, order, why
 from booking.eviction.holder_cache import HolderCache
-from booking.eviction_settings import EvictionSettings
-from booking.reclaimer import snapshot
-from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
+from booking.eviction.settings import EvictionSettings
 from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.resources import BOOKINGS, NODES, PODS

@@ -7,7 +7,6 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from booking.cluster_status import StatusSnapshot
 from booking.eviction.holder import Holder
 from booking.eviction.holder_cache import (
     NEVER_LATER,
@@ -15,9 +14,10 @@ from booking.eviction.holder_cache import (
     ModelHolders,
     NodeHolders,
 )
+from booking.eviction.settings import EvictionSettings
 from booking.eviction.snapshot import EvictionSnapshot
 from booking.eviction.victims import LeastLostWork, LostWork
-from booking.eviction_settings import EvictionSettings
+from booking.server.cluster_status import StatusSnapshot
 from cluster import names
 from cluster.decide.eviction.costs import Work, microseconds
 from cluster.decide.eviction.victim_selection import Victim

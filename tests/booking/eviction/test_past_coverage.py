@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.cluster_status.holder_classes import Classes
-from booking.cluster_status.snapshot import StatusSnapshot, take
 from booking.eviction.past_coverage import covered_at, covered_to_the_end
-from booking.eviction_settings import EvictionSettings
+from booking.eviction.settings import EvictionSettings
+from booking.server.cluster_status.holder_classes import Classes
+from booking.server.cluster_status.snapshot import StatusSnapshot, take
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock

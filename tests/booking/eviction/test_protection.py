@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
-from booking.cluster_status import StatusSnapshot
 from booking.eviction.maia_grants import granted_until
+from booking.eviction.settings import EvictionSettings
 from booking.eviction.victims import LEAST_LOST_WORK
-from booking.eviction_settings import EvictionSettings
+from booking.server.cluster_status import StatusSnapshot
 from cluster import names
 from cluster.decide.ledger import Holding
 from cluster.decide.ledger.holdings import PodHoldings

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from booking.store_records import Exemption
+from booking.server.store_records import Exemption
 from tests.fakes.records import day
 
 

@@ -10,7 +10,7 @@ from booking.policy.limits import Limits
 from booking.policy.policy import Policy, read_exemption
 from booking.policy.resolution import Group, Scope
 from booking.policy.values import LIMIT_NAMES, ValueMistakeError
-from booking.store_records import Exemption
+from booking.server.store_records import Exemption
 from tests.booking.policy.exempting import an_exemption
 from tests.fakes.objects import A100, A6000
 from tests.fakes.records import day

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from booking.controller import SHARES_OFF
+from booking.controller.__main__ import SHARES_OFF
 from booking.durations import Duration
 from booking.policy.fair_shares import FairShares, Mode, ShareGroup, Standing
 from booking.policy.policy import Policy, meaning

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 MODULES = (
-    "booking.admission.admission_review",
+    "booking.controller.admission.admission_review",
     "cluster.kube.client",
     "cluster.kube.token_review",
     "cluster.objects.hold",

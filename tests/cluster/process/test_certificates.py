@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from booking.admission.certificate_authority import (
+from booking.controller.admission.certificate_authority import (
     AUTHORITY_LASTS,
     CERTIFICATE_LASTS,
     new_authority,

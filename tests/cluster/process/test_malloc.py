@@ -25,7 +25,7 @@ here.wait()
 """
 _THREADS: Final = 6
 _SERVER: Final = """
-from booking import server
+from booking.server import __main__ as server
 assert server.main() == 2
 """
 _AGENT: Final = """

@@ -17,7 +17,7 @@ from devcluster.paths import CHECKOUT
 CHANGES: dict[str, Callable[[Path], object]] = {
     "a line of the Dockerfile": lambda tree: _append(tree / "Dockerfile"),
     "a module": lambda tree: _append(tree / "cluster" / "names.py"),
-    "a page": lambda tree: _append(tree / "booking" / "web" / "static" / "page.css"),
+    "a page": lambda tree: _append(tree / "booking" / "server" / "web" / "static" / "page.css"),
     "a lock": lambda tree: _append(tree / "requirements" / "extender.txt"),
     "a new file": lambda tree: (tree / "extender" / "new.py").write_text(""),
 }

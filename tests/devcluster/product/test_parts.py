@@ -8,7 +8,8 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from booking.settings import ControllerSettings, ServerSettings
+from booking.controller.settings import ControllerSettings
+from booking.server.settings import ServerSettings
 from cluster import names
 from cluster.process.settings import load
 from devcluster.product import (

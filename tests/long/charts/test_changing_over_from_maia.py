@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from booking.web import maia
+from booking.server.web import maia
 from cluster import names
 from devcluster.cluster import Cluster
 from devcluster.commands import output

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 import yaml
 
-from booking.settings import ControllerSettings, ServerSettings
+from booking.controller.settings import ControllerSettings
+from booking.server.settings import ServerSettings
 from cluster import names
 from cluster.process.settings import load
 from cluster.version import VERSION

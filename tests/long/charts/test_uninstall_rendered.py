@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from booking.settings import UninstallSettings
+from booking.controller.settings import UninstallSettings
 from cluster import names
 from cluster.kube.resources import BOOKINGS
 from cluster.process.settings import load

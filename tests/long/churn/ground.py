@@ -49,9 +49,9 @@ READY_WITHIN: Final = 180.0
 IDENTITY: Final = {"GPU_BOOKING_IDENTITY_RULES": json.dumps(accounts.rules(NAMESPACE))}
 POLICY: Final = {**IDENTITY, "GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST_BOOKING": "PT1S"}
 MODULES: Final = {
-    booking_server.NAME: "booking.server",
+    booking_server.NAME: "booking.server.__main__",
     extender.NAME: "extender.__main__",
-    **dict.fromkeys(CONTROLLERS, "booking.controller"),
+    **dict.fromkeys(CONTROLLERS, "booking.controller.__main__"),
     AGENT: "deviceplugin.__main__",
 }
 """Parts that say when they are ready -> their programs."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import urllib3
 
-from booking.admission.webhook import Reply, Webhook
+from booking.controller.admission.webhook import Reply, Webhook
 from cluster import names
 from cluster.cache import ClusterCache
 from devcluster.cluster import Cluster

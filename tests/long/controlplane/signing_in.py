@@ -18,7 +18,7 @@ from cluster.objects.inventory import encode_inventory
 from devcluster.cluster import Cluster
 from devcluster.paths import CHECKOUT
 from devcluster.product import chart
-from tests.booking.web.login.entrance import CLIENT, free_port
+from tests.booking.server.web.login.entrance import CLIENT, free_port
 from tests.e2e.playground import PATIENCE
 from tests.fakes.objects import a100
 

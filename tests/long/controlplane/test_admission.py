@@ -11,13 +11,13 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from booking.admission.cluster_view import CachedClusterView
-from booking.admission.endpoint import PATH, Endpoint
-from booking.admission.metrics import Metrics
-from booking.admission.owner import Creators
-from booking.admission.review import Review
-from booking.admission.webhook import Webhook
-from booking.admission.webhook_installer import WebhookInstaller
+from booking.controller.admission.cluster_view import CachedClusterView
+from booking.controller.admission.endpoint import PATH, Endpoint
+from booking.controller.admission.metrics import Metrics
+from booking.controller.admission.owner import Creators
+from booking.controller.admission.review import Review
+from booking.controller.admission.webhook import Webhook
+from booking.controller.admission.webhook_installer import WebhookInstaller
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.decide.identity import DEFAULT_RULES, Rule
@@ -35,7 +35,7 @@ from cluster.process.https import TlsServer
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.spec import ClusterSpec, NodeSpec
-from tests.booking.admission.fake_cluster_view import FakeClusterView
+from tests.booking.controller.admission.fake_cluster_view import FakeClusterView
 from tests.clusters import own
 from tests.controlplane.access import client
 from tests.controlplane.webhooks import address_towards, configuration

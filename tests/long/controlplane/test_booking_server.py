@@ -10,12 +10,12 @@ import pytest
 import urllib3
 from prometheus_client import CollectorRegistry
 
-from booking.mirror.lease import MirrorLease
-from booking.mirror.mirror import Mirror
-from booking.server import build
-from booking.server_metrics import ServerMetrics
-from booking.settings import ServerSettings
-from booking.web.roles import ADMINISTER, BOOKINGS_RIGHT, Roles
+from booking.server.__main__ import build
+from booking.server.metrics import ServerMetrics
+from booking.server.mirror.lease import MirrorLease
+from booking.server.mirror.mirror import Mirror
+from booking.server.settings import ServerSettings
+from booking.server.web.roles import ADMINISTER, BOOKINGS_RIGHT, Roles
 from cluster import names
 from cluster.decide.identity import Rule
 from cluster.fake.clock import eventually
@@ -30,7 +30,7 @@ from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.product import chart
 from devcluster.spec import ClusterSpec, NodeSpec
-from tests.booking.mirror.memory_source import MemorySource, a_record
+from tests.booking.server.mirror.memory_source import MemorySource, a_record
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE
 from tests.fakes.objects import A100, a100

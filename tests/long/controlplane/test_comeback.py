@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from booking.reclaimer.evictions.pod_evictor import PodEvictor
-from booking.reclaimer.evictor import EvictionCause, ProtectedError, Reason
+from booking.controller.reclaimer.evictions.pod_evictor import PodEvictor
+from booking.controller.reclaimer.evictor import EvictionCause, ProtectedError, Reason
 from cluster import event_reasons, names
 from cluster.cache import ClusterCache, Informers
 from cluster.fake.clock import eventually

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 import urllib3
 
-from booking.admission.certificate_authority import CERTIFICATE_LASTS, RENEWED_AHEAD
-from booking.settings import ControllerSettings
+from booking.controller.admission.certificate_authority import CERTIFICATE_LASTS, RENEWED_AHEAD
+from booking.controller.settings import ControllerSettings
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.process.clock import SystemClock

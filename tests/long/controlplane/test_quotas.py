@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from booking.cluster_status import quota_messages
-from booking.cluster_status.namespace_facts import NamespaceFacts
-from booking.cluster_status.never_created import newest_about
+from booking.server.cluster_status import quota_messages
+from booking.server.cluster_status.namespace_facts import NamespaceFacts
+from booking.server.cluster_status.never_created import newest_about
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.resources import BOOKINGS, QUOTAS

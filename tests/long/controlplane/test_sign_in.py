@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from cluster import names
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, NodeSpec
-from tests.booking.web.login.entrance import Idp, provider
+from tests.booking.server.web.login.entrance import Idp, provider
 from tests.browser.visitor import DESK, PATIENCE, PHONE, chromium, findings, width_of
 from tests.clusters import own
 from tests.long.controlplane.signing_in import NODE, Guest, Site, prepare, site

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from booking.admission.certificate_authority import new_authority, new_certificate, vouches
-from booking.admission.endpoint import PATH, Endpoint
-from booking.admission.keys import KNOWN_AFTER, Keys, data_of, keys_in
-from booking.admission.metrics import Metrics
-from booking.admission.review import Outcome
-from booking.admission.webhook import JSON, Reply, admission_review_in, answer
-from booking.admission.webhook_installer import WebhookInstaller
+from booking.controller.admission.certificate_authority import new_authority, new_certificate, vouches
+from booking.controller.admission.endpoint import PATH, Endpoint
+from booking.controller.admission.keys import KNOWN_AFTER, Keys, data_of, keys_in
+from booking.controller.admission.metrics import Metrics
+from booking.controller.admission.review import Outcome
+from booking.controller.admission.webhook import JSON, Reply, admission_review_in, answer
+from booking.controller.admission.webhook_installer import WebhookInstaller
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient

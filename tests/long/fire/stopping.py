@@ -18,8 +18,8 @@ from tests.laws.live import LiveWatch
 
 PROGRAMS: Final = {
     extender.NAME: "extender.__main__",
-    booking_controller.NAME: "booking.controller",
-    booking_server.NAME: "booking.server",
+    booking_controller.NAME: "booking.controller.__main__",
+    booking_server.NAME: "booking.server.__main__",
 }
 """Daemon -> the module that it runs."""
 ACTOR: Final = str(Path(__file__).parent / "actors" / "stopping_part.py")

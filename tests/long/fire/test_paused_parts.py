@@ -18,13 +18,13 @@ pytestmark = pytest.mark.e2e
 
 LAST_CHECK = "extender.binding.binding_post:BindingPost._time_left"
 """Where the extender checks for the last time before it posts a Binding: does it lead, is it in time."""
-PREPARED = "booking.reclaimer.evictions.api_calls:Calls.add_finalizer"
+PREPARED = "booking.controller.reclaimer.evictions.api_calls:Calls.add_finalizer"
 """The last write before a victim is evicted."""
 AGENTS_AFTER = 12.0
 """Seconds after the victim was deleted: the extender is stopped then, and needs them when it goes on."""
 BEYOND_THE_TIMEOUT = 8.0
 """Seconds after which kube-scheduler has given a bind up (httpTimeout 5 s) and has said so on the pod."""
-STORED = "booking.web.mirror_barrier:MirrorBarrier.written"
+STORED = "booking.server.web.mirror_barrier:MirrorBarrier.written"
 """The booking is in the database, and not yet in the cluster."""
 
 

@@ -9,7 +9,7 @@ from cluster.fake.merging import merged
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold
 from devcluster.demo.rest import RestAnswer
-from tests.booking.reclaimer.fake_cluster import FakeCluster
+from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
 from tests.fakes.objects import EPOCH, a_pod

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from booking.reclaimer.evictions.comeback import has_our_finalizer
+from booking.controller.reclaimer.evictions.comeback import has_our_finalizer
 from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube, Selection

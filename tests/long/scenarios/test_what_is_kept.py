@@ -12,9 +12,9 @@ from sqlite3 import Connection
 from types import ModuleType
 from typing import Any, Final
 
-from booking.availability.calendars import Calendars
 from booking.durations import Duration
 from booking.policy.limits import Limits
+from booking.server.availability.calendars import Calendars
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.events import EventRecorder

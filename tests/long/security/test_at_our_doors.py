@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from booking.web.problems import FORBIDDEN
+from booking.server.web.problems import FORBIDDEN
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.process.clock import SystemClock

@@ -1,5 +1,5 @@
-"""The databases of tests/booking/store."""
+"""The databases of tests/booking/server/store."""
 
-from tests.booking.store.conftest import store, url
+from tests.booking.server.store.conftest import store, url
 
 __all__ = ["store", "url"]

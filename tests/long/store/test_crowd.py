@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from booking.records import Record
-from booking.store import Store, open_store
-from tests.booking.store.crowd import (
+from booking.server.records import Record
+from booking.server.store import Store, open_store
+from tests.booking.server.store.crowd import (
     MOST_MISSED,
     ON_ONE_NODE,
     SCENARIOS,
@@ -57,7 +57,7 @@ def test_l5_counting_the_sum_alone_would_not_protect_single_node_bookings(store:
 def killed(url: str, seed: int, name: str, answers: int) -> list[Record]:
     """What a process has recorded before it was killed in the middle of its work."""
     writer = subprocess.Popen(
-        [sys.executable, "-m", "tests.booking.store.crowd", url, str(seed), name],
+        [sys.executable, "-m", "tests.booking.server.store.crowd", url, str(seed), name],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path.cwd(),

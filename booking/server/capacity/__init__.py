@@ -1,0 +1,1 @@
+"""How many GPUs of a model can be booked."""

@@ -1,4 +1,0 @@
-"""The schema, one step per file, forward and back; ``booking.store.schema`` runs them.
-
-A released step is never changed: databases depend on it.
-"""
