@@ -1,4 +1,4 @@
-"""How soon GPUs are taken back for fair shares, once somebody has had too few for as long as the policy says."""
+"""How soon GPUs are taken back for fair shares once somebody has had too few for long enough."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
