@@ -32,6 +32,7 @@ from tests.bench import (
     bench_schedule,
     bench_share_pods,
     bench_shares,
+    bench_starved,
     bench_takeover,
     bench_turns,
     bench_turns_pass,
@@ -70,6 +71,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_admission.MEASURE,
     bench_booked.MEASURE,
     bench_evictions.MEASURE,
+    bench_starved.MEASURE,
     bench_agent.MEASURE,
     bench_beside.MEASURE,
     bench_first_share.MEASURE,
@@ -82,7 +84,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
 NEWER_THAN_THE_RESULTS: Final = frozenset(
     {
         *(kind.name for kind in (*bench_share_pods.MEASURE.kinds, *bench_claims.MEASURE.kinds)),
-        "shares-search-none",
+        *("shares-search-none", "starved-sigterm-p50"),
     }
 )
 """Rows that the last whole run (bench/results.json) did not have yet; the next one empties this."""
