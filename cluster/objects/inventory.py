@@ -179,7 +179,11 @@ def nvlinks(one: Device, other: Device) -> int:
 
 def nvlinks_to(device: Device, others: Iterable[Device]) -> int:
     """NVLinks between a GPU and others of its node; it may be one of them."""
-    return sum(nvlinks(device, other) for other in others if other.uuid != device.uuid)
+    own, mine, found = device.uuid, device.links or _NO_LINKS, 0
+    for other in others:
+        if (uuid := other.uuid) != own:
+            found += max(mine.get(uuid, 0), (other.links or _NO_LINKS).get(own, 0))
+    return found
 
 
 def is_unbookable_claim(device: Device) -> bool:

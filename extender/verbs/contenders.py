@@ -52,8 +52,11 @@ class Contenders:
         self._margin: Final = -(-OTHERS // (A_POINT * weight))
 
     def __call__(self, pod: Pod, request: GpuRequest, fitting: Sequence[str]) -> Sequence[str]:
-        """Those of the nodes that fit that are less than the margin behind the best one; all if in doubt."""
-        if placement_of(pod, self._placement) != BINPACK or prefers(pod):
+        """Those of the nodes that fit that are less than the margin behind the best one; all if in doubt.
+
+        And all for a pod with shares: its scores are made for each question, and cost more than they save.
+        """
+        if request.share or placement_of(pod, self._placement) != BINPACK or prefers(pod):
             return fitting
         scores = self._scores(pod, request, fitting)
         values = set(scores)
