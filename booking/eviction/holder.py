@@ -1,13 +1,12 @@
 """A pod that holds devices, as decisions about evictions see it."""
 
-from dataclasses import dataclass
+import msgspec
 
 from cluster.decide.eviction.costs import Work
 from cluster.decide.eviction.fates import Member
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(msgspec.Struct, frozen=True, gc=False):
     """A pod, and the devices of one model of which it is the only holder."""
 
     uid: str

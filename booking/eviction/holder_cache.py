@@ -6,11 +6,13 @@ values, so the same snapshot gives the same result, whatever was cached before.
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from operator import is_
 from typing import Final
+
+from msgspec.structs import replace
 
 from booking.eviction.holder import Holder
 from booking.eviction.settings import EvictionSettings

@@ -18,6 +18,7 @@ from cluster.cache.node_snapshots import NodeSnapshot, NodeSnapshots
 from cluster.cache.placement_needs import PlacementNeeds
 from cluster.cache.pods import Pods
 from cluster.cache.scheduling_objects import SchedulingObjects
+from cluster.cache.slim_nodes import slim
 from cluster.cache.store import Guard, Store
 from cluster.decide.adoption import Pair
 from cluster.decide.booking_plan.supply import GONE_AFTER, SupplySnapshot
@@ -58,7 +59,7 @@ VERSIONED: Final = (PODS, NODES, LEASES, BOOKINGS, NAMESPACES)
 """Kinds of which a decision records up to which version it has seen them."""
 UNANNOUNCED: Final = frozenset({JOBS.plural})
 """Kinds for whose changes alone no decision waits: watchers are not notified."""
-_KEPT: Final[Mapping[str, Callable[[Any], Any]]] = {RESOURCE_CLAIMS.plural: kept}
+_KEPT: Final[Mapping[str, Callable[[Any], Any]]] = {RESOURCE_CLAIMS.plural: kept, NODES.plural: slim}
 """Kinds of which less is kept than is read: what is kept of an object."""
 
 

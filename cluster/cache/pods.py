@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 import structlog
+from msgspec.structs import force_setattr
 
 from cluster import names
 from cluster.cache.store import Guard, Store
@@ -32,6 +33,9 @@ RECLAIMER_ANNOTATIONS: Final = frozenset(
 )
 """The reclaimer's annotations, which are written and removed as things change."""
 
+NEIGHBOURS: Final = 16
+"""Pods of a node that are compared with a new one, at most."""
+
 
 class Pods(Store[Pod]):
     """Uid -> every living pod that requests GPUs."""
@@ -44,7 +48,7 @@ class Pods(Store[Pod]):
         at_a_time: int | None = None,
         give_way: Callable[[], None] = nothing,
     ) -> None:
-        super().__init__(guard, PODS, keep=gpu_pod, at_a_time=at_a_time, give_way=give_way)
+        super().__init__(guard, PODS, keep=self._kept, at_a_time=at_a_time, give_way=give_way)
         self._ledger = ledger
         self.joined: Callable[[Pod], Pod] | None = None
         """Puts on a pod what its claims say, where claims are followed."""
@@ -58,6 +62,19 @@ class Pods(Store[Pod]):
         self.stripped: Final = self.index(_stripped)
         """Every living pod that admission has created without the GPU that it asked for."""
         self.observe(_log_bad_hold)
+
+    def _kept(self, pod: Pod) -> Pod | None:
+        """As ``gpu_pod``; it shares an equal ``spec`` with its last state, or with a pod of its node."""
+        kept = gpu_pod(pod)
+        spec = pod.spec
+        if kept and spec.node_name:
+            for uid in (pod.metadata.uid, *self._ledger.holders_on(spec.node_name)[:NEIGHBOURS]):
+                known = self.live.get(uid)
+                # Containers that are equal are the same object: few others need to be compared.
+                if known and known.spec.containers is spec.containers and known.spec == spec:
+                    force_setattr(pod, "spec", known.spec)
+                    break
+        return kept
 
     def reread(self, pod: Pod) -> None:
         """What the claims of a known pod say has changed; the lock is held."""

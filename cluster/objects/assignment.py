@@ -10,7 +10,7 @@ differ.
 import msgspec
 
 from cluster import names
-from cluster.objects.demand import demand
+from cluster.objects.demand import demanded
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs
 from cluster.objects.quantity import QuantityError
@@ -69,7 +69,7 @@ def _as_requested(assignment: Assignment, pod: Pod) -> Assignment:
     requested: dict[str, int] = {}
     for need in needs:
         requested[need.name] = requested.get(need.name, 0) + need.count
-    most = sum(demand(needs).values())
+    most = sum(demanded(needs).values())
     held: dict[str, None] = {}
     counted: Assignment = {}
     for container, count in requested.items():

@@ -3,9 +3,21 @@
 ``cluster.decide.placement`` chooses the devices by the same rules, and names their source.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
 
 from cluster.objects.pods import ContainerNeed
+
+_KINDS: Final = 1_000
+"""Number of different requests whose demand is kept: most pods request the same."""
+
+
+@lru_cache(_KINDS)
+def demanded(needs: tuple[ContainerNeed, ...]) -> Mapping[str, int]:
+    """As ``demand``: the same mapping for equal needs."""
+    return MappingProxyType(demand(needs))
 
 
 def demand(needs: Iterable[ContainerNeed]) -> dict[str, int]:

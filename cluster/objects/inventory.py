@@ -25,9 +25,11 @@ models, each has the model ``names.MIXED_MODEL`` and the least memory of all.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final, Literal
+from sys import intern
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from cluster import names
 from cluster.objects.meta import UNREADABLE, Partial, Versioned, ready
@@ -41,6 +43,8 @@ _REMEMBERED: Final = 256
 _BLANKS: Final[dict[str, Any]] = {"index": -1, "model": "", "numa": None}
 """The values that a MIG device may inherit from its GPU, and what each is when it is left out."""
 
+
+T = TypeVar("T")
 
 SharingMode = Literal["time-slice", "mps"]
 """How the pods on one device share it: in turns, or at one time under NVIDIA's Multi-Process Service."""
@@ -135,7 +139,8 @@ def decode_inventory(text: str) -> tuple[Device, ...]:
         raise InventoryError(f"The annotation {names.INVENTORY} is not an inventory: {error}.") from error
     if nameless := [device.uuid for device in devices if not device.model]:
         raise InventoryError(f"The annotation {names.INVENTORY} says no model of {nameless[0]}.")
-    return tuple(map(_labelled, devices))
+    uuids = {uuid: uuid for uuid in (intern(device.uuid) for device in devices)}
+    return tuple(_sharing(_labelled(device), uuids) for device in devices)
 
 
 def inventory_of(node: Node) -> tuple[Device, ...]:
@@ -223,10 +228,28 @@ def _spellings(model: str, profile: str) -> frozenset[str]:
 _label: Final = lru_cache(maxsize=_REMEMBERED)(names.model_label)
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def _same(value: T) -> T:
+    """The value, or an equal one that came earlier."""
+    return value
+
+
 def _labelled(device: Device) -> Device:
     """The device with its model in label form; an earlier agent wrote some characters more."""
     label = _label(device.model)
     return device if label == device.model else msgspec.structs.replace(device, model=label)
+
+
+def _sharing(device: Device, uuids: Mapping[str, str]) -> Device:
+    """The device itself, which shares with others what is equal: model, memory, offer, UUIDs of links."""
+    force_setattr(device, "uuid", uuids[device.uuid])
+    force_setattr(device, "model", _label(device.model))
+    force_setattr(device, "memory", _same(device.memory))
+    force_setattr(device, "share", _same(device.share))
+    if device.links:
+        links = {uuids.get(uuid, uuid): count for uuid, count in device.links.items()}
+        force_setattr(device, "links", links)
+    return device
 
 
 def _mig_resource(profile: str) -> str:

@@ -1,7 +1,12 @@
 """Nodes and Leases, with the fields that we read."""
 
 from datetime import datetime
+from sys import intern
+from typing import Final
 
+from msgspec.structs import force_setattr
+
+from cluster.objects.kept_once import Parts
 from cluster.objects.meta import Meta, Partial
 from cluster.objects.pods import Condition
 
@@ -37,12 +42,21 @@ class NodeStatus(Partial, frozen=True):
     node_info: NodeInfo = NodeInfo()
 
 
+_STATUSES: Final = Parts("capacity", "allocatable", "conditions", "node_info")
+"""What nodes of one kind have in common."""
+
+
 class Node(Partial, frozen=True):
-    """A v1 Node, with the fields that we read."""
+    """A v1 Node, with the fields that we read. It shares with others what is equal."""
 
     metadata: Meta = Meta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+    def __post_init__(self) -> None:
+        """Share what is equal."""
+        force_setattr(self.metadata, "name", intern(self.metadata.name))
+        _STATUSES.share(self.status)
 
 
 class LeaseSpec(Partial, frozen=True):

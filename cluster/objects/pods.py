@@ -1,13 +1,17 @@
 """Pods with the fields that we read, and their requests for GPUs."""
 
 from datetime import UTC, datetime
-from typing import Literal
+from functools import cached_property
+from sys import intern
+from typing import Final, Literal
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from cluster import names
 from cluster.objects.claims import PodClaims
-from cluster.objects.meta import Instant, Meta, Partial
+from cluster.objects.kept_once import Once, Parts
+from cluster.objects.meta import Instant, Meta, Owner, Partial
 from cluster.objects.quantity import parse_count
 from cluster.objects.selectors import Affinity, SpreadConstraint
 from cluster.objects.volumes import PodVolume
@@ -45,6 +49,20 @@ class Container(Partial, frozen=True):
     def is_sidecar(self) -> bool:
         """Whether it is an init container that keeps running (KEP-753). Means nothing for app containers."""
         return self.restart_policy == "Always"
+
+
+class Containers(tuple[Container, ...]):  # noqa: SLOT001 - caches what it requests
+    """Containers of one kind: the same object for all pods that have equal ones."""
+
+    @cached_property
+    def needs_of_inits(self) -> "tuple[ContainerNeed, ...]":
+        """What they request if they are init containers; raises QuantityError."""
+        return tuple(need for one in self for need in _needs(one, "sidecar" if one.is_sidecar else "init"))
+
+    @cached_property
+    def needs_of_apps(self) -> "tuple[ContainerNeed, ...]":
+        """What they request if they are app containers; raises QuantityError."""
+        return tuple(need for one in self for need in _needs(one, "app"))
 
 
 class Toleration(Partial, frozen=True):
@@ -178,14 +196,54 @@ class PodStatus(Partial, frozen=True):
     init_container_statuses: tuple[InitContainerStatus, ...] | None = None
 
 
+_LABELS: Final = Once[dict[str, str]]()
+_OWNERS: Final = Once[tuple[Owner, ...]]()
+_CONDITIONS: Final = Once[tuple[Condition, ...]]()
+_TEMPLATES: Final = Parts(
+    "scheduler_name",
+    "priority_class_name",
+    "node_selector",
+    "affinity",
+    "tolerations",
+    "topology_spread_constraints",
+    "overhead",
+    "resources",
+    containers=Containers,
+    init_containers=Containers,
+)
+"""What pods of one template have in common."""
+
+
 class Pod(Partial, frozen=True):
-    """A v1 Pod, with the fields that we read."""
+    """A v1 Pod, with the fields that we read. It shares with others what is equal."""
 
     metadata: Meta = Meta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
     claims: PodClaims | None = msgspec.field(name=names.CLAIM_RESOURCE, default=None)
     """What it asks for by claims, where claims can be booked. No field of the API's: users cannot set it."""
+
+    def __post_init__(self) -> None:
+        """Share what is equal, unless it was made from a pod that does."""
+        meta, spec, status = self.metadata, self.spec, self.status
+        if type(spec.containers) is Containers:
+            return
+        if spec.containers is not None:
+            _TEMPLATES.share(spec)
+        if spec.node_name:
+            force_setattr(spec, "node_name", intern(spec.node_name))
+        if meta.namespace:
+            force_setattr(meta, "namespace", intern(meta.namespace))
+        if meta.annotations and (user := meta.annotations.get(names.USER)):
+            meta.annotations[names.USER] = intern(user)
+        if meta.labels:
+            force_setattr(meta, "labels", _LABELS(meta.labels))
+        if meta.owner_references:
+            force_setattr(meta, "owner_references", _OWNERS(meta.owner_references))
+        if status.phase:
+            force_setattr(status, "phase", intern(status.phase))
+        if status.conditions:
+            force_setattr(status, "conditions", _CONDITIONS(status.conditions))
 
     @property
     def key(self) -> str:
@@ -216,15 +274,19 @@ def container_needs(pod: Pod) -> tuple[ContainerNeed, ...]:
     Raises:
         QuantityError: a GPU amount is not a whole number (the API server refuses those).
     """
-    found: list[ContainerNeed] = []
-    for container in pod.spec.init_containers or ():
-        found += _needs(container, "sidecar" if container.is_sidecar else "init")
-    for container in pod.spec.containers or ():
-        found += _needs(container, "app")
+    inits, apps = pod.spec.init_containers, pod.spec.containers
+    found = shared(apps).needs_of_apps if apps else ()
+    if inits:
+        found = (*shared(inits).needs_of_inits, *found)
     if pod.claims and pod.claims.count:
         claimed = pod.claims.count
-        found.append(ContainerNeed(name="", kind="app", resource=names.CLAIM_RESOURCE, count=claimed))
-    return tuple(found)
+        return (*found, ContainerNeed(name="", kind="app", resource=names.CLAIM_RESOURCE, count=claimed))
+    return found
+
+
+def shared(containers: tuple[Container, ...]) -> Containers:
+    """The containers themselves if pods share them, as all do that were decoded."""
+    return containers if isinstance(containers, Containers) else Containers(containers)
 
 
 def _needs(container: Container, kind: Kind) -> list[ContainerNeed]:

@@ -17,6 +17,8 @@ from devcluster.paths import CHECKOUT
 
 PYTHON: Final = str(Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}"))
 """The interpreter from which the virtual environment was made."""
+BARE: Final = (PYTHON, "-S")
+"""It, without packages that are installed there: in the image there are those of the lock file alone."""
 LOCK: Final = CHECKOUT / "requirements/deviceplugin.txt"
 PACKAGES: Final = ("cluster", "deviceplugin")
 FLOOR: Final = "import grpc, google.protobuf.message, google.protobuf.descriptor_pool, pynvml"

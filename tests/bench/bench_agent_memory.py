@@ -52,7 +52,7 @@ def another_agent(parts: Parts, state: Path, node: str) -> Iterator[int]:
         parts.agent(node).kill()
         dev = {names.setting("dev_root"): str(folder / "dev")}
         settings = environment | fake.environment() | dev
-        program = (agent_image.PYTHON, "-m", "deviceplugin")
+        program = (*agent_image.BARE, "-m", "deviceplugin")
         agent = parts.start_agent(node, name="agent-of-image", settings=settings, program=program)
         try:
             if not poll(lambda: parts.is_ready(agent), seconds=PATIENCE):
@@ -72,7 +72,7 @@ def floor() -> float:
     """MiB that a bare process takes."""
     program = f"{agent_image.FLOOR}\nprint(open('/proc/self/status').read())"
     output = subprocess.run(
-        [agent_image.PYTHON, "-c", program],
+        [*agent_image.BARE, "-c", program],
         env={"PYTHONPATH": str(agent_image.libraries())},
         capture_output=True,
         text=True,

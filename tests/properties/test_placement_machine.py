@@ -312,8 +312,7 @@ class PlacementMachine(Booked):
         """Pods that the extender has read by itself, and what it assumes."""
         with self.state.locked() as ledger:
             for uid, pod in self.pods.stored.items():
-                known = ledger._pods.get(uid)
-                if known and known.resource_version == pod.metadata.resource_version:
+                if ledger._pods.get(uid) == pod.metadata.resource_version:
                     self.learn(pod)
             self.known.binds = {
                 uid: Decided(one.pod, one.node, one.assignment) for uid, one in ledger.assumed.items()

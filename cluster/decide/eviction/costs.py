@@ -3,7 +3,6 @@
 Costs grow with time. The instants that they are counted from do not, and are read from a pod once (``Work``).
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -24,8 +23,7 @@ def microseconds(instant: datetime) -> int:
     return (instant - _EPOCH) // _MICROSECOND
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True, gc=False):
     """What a pod says about its work. Instants are microseconds since 1970, None if the pod names none."""
 
     start: int | None = None

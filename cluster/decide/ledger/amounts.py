@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+
 from cluster.objects.inventory import Device, Sharing, SharingMode
 
 ALL_COMPUTE: Final = 100
 """Percent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(msgspec.Struct, frozen=True, gc=False):
     """What one pod has of one device: all of it, unless it has a mode."""
 
     device: str

@@ -2,15 +2,18 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from sys import intern
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from cluster import names
 from cluster.decide.ledger.amounts import Holding
 from cluster.objects.assignment import Assignment, devices_of, readable_assignment_of
 from cluster.objects.claims import ClaimedDevice
-from cluster.objects.demand import demand
+from cluster.objects.demand import demanded
 from cluster.objects.inventory import Device, possible_resources, resource_of
 from cluster.objects.pods import Pod, container_needs, is_terminal
 from cluster.objects.quantity import QuantityError
@@ -21,21 +24,20 @@ NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 NO_SLOTS: Final[Mapping[str, tuple[Slot, ...]]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class PodHoldings:
+class PodHoldings(msgspec.Struct, frozen=True, gc=False):
     """Everything that a pod holds on a node."""
 
     uid: str
     node: str
     devices: Mapping[str, Holding]
     """UUID -> what it has of that device."""
-    requested: Mapping[str, int] = field(default_factory=lambda: NOTHING)
+    requested: Mapping[str, int] = NOTHING
     """Resource -> number of requested devices; empty if an agent or an assumed bind names the devices."""
-    unknown: Mapping[str, int] = field(default_factory=lambda: NOTHING)
+    unknown: Mapping[str, int] = NOTHING
     """Resource -> number of devices that the pod holds and whose UUIDs are unknown."""
     share: ShareRequest | None = None
     """The shares that it asks for; None if it asks for whole devices only."""
-    slots: Mapping[str, tuple[Slot, ...]] = field(default_factory=lambda: NO_SLOTS)
+    slots: Mapping[str, tuple[Slot, ...]] = NO_SLOTS
     """UUID -> its slots there: how large they are depends on the device, too (``sized``)."""
     reservation: Reservation | None = None
     """What it reserves, if it is a reservation pod: it has no part of the GPU that others could miss."""
@@ -188,7 +190,8 @@ def holding_with(
         requested: resource -> number of devices that it requests.
     """
     if share is None:
-        devices = {uuid: Holding(uuid) for uuid in sorted(devices_of(assignment))}
+        # Interned, as in the inventory: each UUID is kept once.
+        devices = {uuid: Holding(uuid) for uuid in map(intern, sorted(devices_of(assignment)))}
         return PodHoldings(uid=uid, node=node, devices=devices, requested=requested)
     sharing = {need.name for need in share.needs}
     whole = devices_of({name: uuids for name, uuids in assignment.items() if name not in sharing})
@@ -257,10 +260,12 @@ def requested_shares(pod: Pod) -> ShareRequest | None:
         return None
 
 
-def _requested(pod: Pod) -> dict[str, int]:
+def _requested(pod: Pod) -> Mapping[str, int]:
     try:
         needs = container_needs(pod)
-        return demand(need for need in needs if need.resource != names.CLAIM_RESOURCE)
+        if pod.claims:
+            needs = tuple(need for need in needs if need.resource != names.CLAIM_RESOURCE)
+        return demanded(needs)
     except QuantityError:
         # The API server refuses such pods; if one exists anyway, it must not stop the ledger.
         return {}

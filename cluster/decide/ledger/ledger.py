@@ -6,6 +6,7 @@ the same ledger. So the ledger after a restart equals the one before it, too (la
 the owner names for nominated pods (``serve``) come from elsewhere, and count until the next call.
 """
 
+from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,14 +90,16 @@ class Ledger:
     def __init__(self, sources: Sequence[Source] = SOURCES) -> None:
         self._sources = sources
         self._nodes: dict[str, _Known] = {}
-        self._pods: dict[str, Meta] = {}
+        self._pods: dict[str, str] = {}
+        """Uid -> the newest resourceVersion."""
         self._holdings: dict[str, PodHoldings] = {}
         self._claims: dict[str, KeptClaim] = {}
         """Those that hold something of our driver's: what exactly is read again for each view."""
         self._driver = ""
         self._assumed: dict[str, AssumedBind] = {}
         self._tombstones: OrderedDict[str, str] = OrderedDict()
-        self._on_node: dict[str, set[str]] = {}
+        self._on_node: dict[str, list[str]] = {}
+        """Node -> who holds something there, sorted."""
         self._holds: dict[str, Hold] = {}
         self._holds_on: dict[str, set[str]] = {}
         self._nominated: dict[str, Nominated] = {}
@@ -142,15 +145,13 @@ class Ledger:
             False if the state is older than the known one, or the pod was deleted; then nothing changes.
         """
         uid = pod.metadata.uid
-        known = self._pods.get(uid)
-        if known and is_older(pod.metadata, known):
+        version, known = pod.metadata.resource_version, self._pods.get(uid)
+        if known is not None and version_is_older(version, known):
             return False
         deleted_version = self._tombstones.get(uid)
-        if deleted_version is not None and not version_is_older(
-            deleted_version, pod.metadata.resource_version
-        ):
+        if deleted_version is not None and not version_is_older(deleted_version, version):
             return False
-        self._pods[uid] = Meta(uid=uid, resource_version=pod.metadata.resource_version)
+        self._pods[uid] = version
         if pod.spec.node_name or is_terminal(pod):
             self._assumed.pop(uid, None)
         self._set_holding(uid, self._effective(uid, holdings(pod, self._sources)))
@@ -195,8 +196,8 @@ class Ledger:
 
     def _versions(self, uid: str) -> Iterator[str]:
         """The resourceVersions at which the pod has been seen, in an event or by a decision."""
-        if known := self._pods.get(uid):
-            yield known.resource_version
+        if (known := self._pods.get(uid)) is not None:
+            yield known
         if assumption := self._assumed.get(uid):
             yield assumption.pod.metadata.resource_version
 
@@ -240,6 +241,10 @@ class Ledger:
     def has_shares(self) -> bool:
         """Whether any pod has shares of devices."""
         return self._sharing > 0
+
+    def holders_on(self, node: str) -> Sequence[str]:
+        """Uids of the pods and claims that hold something on a node, sorted; not to be changed."""
+        return self._on_node.get(node, ())
 
     def holding(self, uid: str) -> PodHoldings | None:
         """What a pod holds, as is written on it or by an assumed bind; None for one that holds nothing."""
@@ -353,16 +358,16 @@ class Ledger:
     def _move(self, uid: str, before: PodHoldings | None, now: PodHoldings | None) -> None:
         """A holder has something else than before, perhaps on another node."""
         if before:
-            self._on_node[before.node].discard(uid)
+            self._on_node[before.node].remove(uid)
             if not self._on_node[before.node]:
                 del self._on_node[before.node]
             self._stale(before.node)
         if now:
-            self._on_node.setdefault(now.node, set()).add(uid)
+            insort(self._on_node.setdefault(now.node, []), uid)
             self._stale(now.node)
 
     def _held_on(self, name: str) -> Iterator[PodHoldings]:
-        for uid in sorted(self._on_node.get(name, ())):
+        for uid in self._on_node.get(name, ()):
             found = self._holdings.get(uid) or claim_holding(self._claims[uid], self._driver)
             if found:
                 yield found

@@ -8,6 +8,7 @@ Pure: instants are passed in.
 
 from dataclasses import dataclass
 from datetime import datetime
+from sys import intern
 from typing import Final, Literal
 
 from cluster import names
@@ -105,7 +106,8 @@ class Liveness:
         """The node whose sign of life a Lease is, and where it is kept."""
         if lease.metadata.namespace == names.KUBELET_LEASES:
             return lease.metadata.name, self._kubelets
-        return names.node_of_lease(lease.metadata.name), self._renewals
+        node = names.node_of_lease(lease.metadata.name)
+        return intern(node) if node else None, self._renewals
 
     def copy(self) -> "Liveness":
         """A copy of these signs of life that does not follow later events."""

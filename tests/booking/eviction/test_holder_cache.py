@@ -186,7 +186,10 @@ def test_a_subset_of_the_devices_has_its_holders_and_the_gpus_that_they_free() -
     everything = ModelHolders(("a", "g"), (both, other, leaving), idle=4, latest=(5, 1, 1))
     assert everything.only(frozenset("aceg")) == ModelHolders(
         ("a", "g"),
-        (replace(both, devices=("c",)), replace(leaving, devices=("e",))),
+        (
+            msgspec.structs.replace(both, devices=("c",)),
+            msgspec.structs.replace(leaving, devices=("e",)),
+        ),
         idle=3,
         latest=(1,),
     )

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.cache.pods import RECLAIMER_ANNOTATIONS
+from cluster.cache.slim_nodes import slim
 from cluster.fake.clock import FakeClock
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.assignment import encode_drift
@@ -276,7 +277,7 @@ def test_nodes_are_added_changed_and_removed(cache: ClusterCache) -> None:
     newer = a_node("n1", a100(0, "n1"), version=3)
     cache.of(NODES).upsert(newer)
     cache.of(NODES).upsert(a_node("n1", version=2))
-    assert cache.nodes == {"n1": newer}
+    assert cache.nodes == {"n1": slim(newer)}
 
     cache.of(NODES).remove(newer)
     assert cache.nodes == {}

@@ -160,7 +160,7 @@ def _become_unhealthy(cluster: Cluster) -> None:
 
 
 def _be_cordoned(cluster: Cluster) -> None:
-    node = cluster.state.nodes["n0"]
+    node = a_node("n0", a100(0), a100(1))
     meta = msgspec.structs.replace(node.metadata, resource_version="99")
     spec = msgspec.structs.replace(node.spec, unschedulable=True)
     cluster.nodes.upsert(msgspec.structs.replace(node, metadata=meta, spec=spec))

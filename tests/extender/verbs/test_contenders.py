@@ -17,7 +17,7 @@ from extender.verbs.filter import Filter
 from extender.verbs.prioritize import Prioritize
 from extender.wire import MAX_SCORE, ExtenderArgs
 from tests.extender.cluster import Cluster
-from tests.fakes.objects import PodBuilder, a_node, a_pod
+from tests.fakes.objects import PodBuilder, a100, a6000, a_node, a_pod
 
 NAMES = tuple(f"n{number}" for number in range(6))
 
@@ -114,7 +114,7 @@ def test_pods_of_jobs_and_required_terms_prefer_nothing() -> None:
 
 def test_a_node_that_is_to_be_avoided_does_not_keep_others_from_being_chosen() -> None:
     cluster = half_used()
-    node = cluster.state.nodes["n1"]
+    node = a_node("n1", a100(0, "n1"), a100(1, "n1"), a6000(2, "n1"), a6000(3, "n1"))
     tainted = msgspec.structs.replace(node.spec, taints=(Taint(key="a", effect="PreferNoSchedule"),))
     meta = msgspec.structs.replace(node.metadata, resource_version="99")
     cluster.state.of(NODES).upsert(msgspec.structs.replace(node, spec=tainted, metadata=meta))

@@ -1,10 +1,9 @@
 """A node as decisions see it: what is there, what works, what is held, what is kept."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cluster import names
 from cluster.decide.ledger import WHOLE, DeviceUse, Holding, NodeView, PodHoldings, Room
