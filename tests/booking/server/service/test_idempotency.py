@@ -22,17 +22,6 @@ KEY = Key.of("k-1", b"POST /bookings", b"{}")
 OTHER = Key.of("k-1", b"POST /bookings", b'{"count": 2}')
 
 
-def test_the_same_key_gives_the_same_answer_even_after_the_booking_has_changed(
-    service: BookingService, store: Store, clock: FakeClock
-) -> None:
-    record = service.create(ALICE, a_request(day(1)), key=KEY)
-    service.cancel(ALICE, record.id)
-    clock.advance(timedelta(hours=20).total_seconds())
-    assert service.create(ALICE, a_request(day(1)), key=KEY) == record
-    assert store.change() == 2
-    assert len(service.audit(an_administrator()).entries) == 2
-
-
 def test_a_key_of_another_request_is_refused_and_nothing_is_stored(
     service: BookingService, store: Store
 ) -> None:
@@ -53,14 +42,6 @@ def test_a_refused_request_is_decided_again_when_it_is_repeated(service: Booking
         service.create(ALICE, a_request(day(5)), key=KEY)
     service.cancel(ALICE, first.id)
     assert service.create(ALICE, a_request(day(5)), key=KEY).start == day(5)
-
-
-def test_a_repeated_release_is_answered_as_before(service: BookingService, clock: FakeClock) -> None:
-    record = service.create(ALICE, a_request())
-    clock.advance(60)
-    released = service.release(ALICE, record.id, key=KEY)
-    clock.advance(60)
-    assert service.release(ALICE, record.id, key=KEY) == released
 
 
 ROOT = an_administrator()
@@ -198,7 +179,3 @@ def test_a_request_without_permission_does_not_use_its_key(service: BookingServi
 def test_a_key_is_a_short_visible_text(text: str) -> None:
     with pytest.raises(ValueError, match="1 to 200 visible characters"):
         Key.of(text, b"")
-
-
-def test_the_boundaries_between_parts_of_a_request_count() -> None:
-    assert Key.of("k", b"ab", b"c").digest != Key.of("k", b"a", b"bc").digest

@@ -106,26 +106,6 @@ def offered(tmp_path: Path, requested: str, left: str) -> set[str]:
         return {offer.why for offer in here.offered}
 
 
-def test_a_planned_booking_at_risk_is_offered_fewer_gpus_of_its_model(tmp_path: Path) -> None:
-    assert offered(tmp_path, "planned", "half") == {"fewer-gpus"}
-
-
-def test_a_planned_booking_at_risk_is_offered_another_model(tmp_path: Path) -> None:
-    assert offered(tmp_path, "a pair", "nothing") == {"other-model"}
-
-
-def test_a_planned_booking_at_risk_is_offered_several_nodes(tmp_path: Path) -> None:
-    assert "several-nodes" in offered(tmp_path, "planned", "two on each")
-
-
-def test_a_running_booking_at_risk_is_offered_only_changes_of_itself(tmp_path: Path) -> None:
-    assert offered(tmp_path, "running", "half") == {"fewer-gpus"}
-
-
-def test_a_running_booking_has_no_alternative_when_no_gpu_of_its_model_is_left(tmp_path: Path) -> None:
-    assert offered(tmp_path, "running", "nothing") == set()
-
-
 def test_a_booking_that_is_not_at_risk_has_no_alternatives(tmp_path: Path) -> None:
     assert offered(tmp_path, "a single one", "half") == set()
 
