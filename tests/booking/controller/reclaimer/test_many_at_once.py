@@ -58,18 +58,6 @@ def cluster() -> Slow:
     return slow
 
 
-def test_a_pod_that_has_left_comes_back_while_others_still_have_to_be_evicted(cluster: Slow) -> None:
-    for _ in range(MANY):
-        cluster.sync()
-        cluster.reclaimer.reconcile()
-        cluster.kubelets()
-        if any(map(cluster.has_returned, HIS)):
-            break
-    assert any(map(cluster.has_returned, HIS))
-    untouched = [name for name in HIS if cluster.exists(name) and not is_terminating(cluster.pod(name))]
-    assert [name for name in untouched if not cluster.has_returned(name)]
-
-
 @pytest.fixture
 def over() -> Slow:
     """Sixteen pods of alice's whose bookings, half of them for one pod each, end at the same moment."""
