@@ -11,7 +11,7 @@ from booking.server.errors import (
     NotAllowedError,
     RefusedError,
 )
-from booking.server.records import Change, SlotRequest
+from booking.server.records import BookingChange, SlotRequest
 from booking.server.service import BookingService
 from booking.server.store import Store
 from cluster.fake.clock import START, FakeClock
@@ -47,11 +47,11 @@ def test_invisible_characters_in_denied_demand_are_stored_escaped(service: Booki
 def test_dry_runs_and_slot_searches_are_not_recorded_as_denied_demand(service: BookingService) -> None:
     planned = service.create(ALICE, a_request(day(1)))
     assert not service.dry_run_create(ALICE, a_request(day(30))).is_accepted
-    assert not service.dry_run_change(ALICE, planned.id, Change(end=day(40))).is_accepted
+    assert not service.dry_run_change(ALICE, planned.id, BookingChange(end=day(40))).is_accepted
     request = SlotRequest(model=A100, duration=Duration(days=1), deadline=day(0.5))
     assert rules(lambda: service.earliest(BOB, request)) == ["after-the-deadline"]
     assert service.denied(ROOT).entries == ()
-    assert rules(lambda: service.change(ALICE, planned.id, Change(end=day(40)))) == ["longest"]
+    assert rules(lambda: service.change(ALICE, planned.id, BookingChange(end=day(40)))) == ["longest"]
     assert [each.rules for each in service.denied(ROOT).entries] == [("longest",)]
 
 

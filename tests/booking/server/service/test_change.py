@@ -10,7 +10,7 @@ from booking.policy.limits import Limits
 from booking.principals import Principal
 from booking.server.capacity.capacity import Capacity
 from booking.server.errors import RefusedError, StaleError, UnknownBookingError
-from booking.server.records import Change, Record
+from booking.server.records import BookingChange, Record
 from booking.server.service import BookingService
 from booking.server.store import Store
 from cluster.fake.clock import START, FakeClock
@@ -23,7 +23,7 @@ ALICE, BOB, ROOT = somebody("alice"), somebody("bob"), an_administrator()
 DAY = timedelta(days=1).total_seconds()
 
 
-def rules(service: BookingService, record: Record, change: Change) -> list[str]:
+def rules(service: BookingService, record: Record, change: BookingChange) -> list[str]:
     """The rules that it breaks; nothing is changed then, and a dry run answers the same."""
     tried = service.dry_run_change(ALICE, record.id, change)
     with pytest.raises(RefusedError) as refused:
@@ -36,26 +36,26 @@ def rules(service: BookingService, record: Record, change: Change) -> list[str]:
 @pytest.mark.parametrize(
     "change",
     [
-        Change(end=day(5)),
-        Change(end=day(2)),
-        Change(start=day(3), end=day(5)),
-        Change(start=day(0.5)),
-        Change(count=4),
-        Change(count=1),
-        Change(namespace="lab"),
-        Change(start=day(2), end=day(6), count=3, namespace=None),
+        BookingChange(end=day(5)),
+        BookingChange(end=day(2)),
+        BookingChange(start=day(3), end=day(5)),
+        BookingChange(start=day(0.5)),
+        BookingChange(count=4),
+        BookingChange(count=1),
+        BookingChange(namespace="lab"),
+        BookingChange(start=day(2), end=day(6), count=3, namespace=None),
     ],
 )
 def test_a_planned_booking_is_changed_as_requested(
-    service: BookingService, store: Store, change: Change
+    service: BookingService, store: Store, change: BookingChange
 ) -> None:
     record = service.create(ALICE, a_request(day(1), day(3), count=2, namespace="team"))
     tried = service.dry_run_change(ALICE, record.id, change)
     after = service.change(ALICE, record.id, change, expected=record.version)
-    for name in Change.__struct_fields__:
+    for name in BookingChange.__struct_fields__:
         requested = getattr(change, name)
         kept = getattr(record, name)
-        assert getattr(after, name) == (kept if requested is Change().start else requested)
+        assert getattr(after, name) == (kept if requested is BookingChange().start else requested)
     assert (after.id, after.created, after.topology) == (record.id, record.created, "single-node")
     assert sum(place.count for place in after.plan) == after.count
     assert (tried.start, tried.end, tried.count) == (after.start, after.end, after.count)
@@ -71,7 +71,7 @@ def test_giving_back_is_granted_even_with_lost_devices_and_tighter_limits(
     clock.advance(DAY)
     there[0] = Capacity({A100: {"n0": 3, "n1": 1}})
     tighter = BookingService(store, clock, Limits(longest=Duration(days=3)), lambda: there[0])
-    after = tighter.change(ALICE, record.id, Change(end=day(10), count=3))
+    after = tighter.change(ALICE, record.id, BookingChange(end=day(10), count=3))
     assert (after.end, after.count, sum(place.count for place in after.plan)) == (day(10), 3, 3)
 
 
@@ -83,16 +83,16 @@ def test_a_booking_whose_devices_are_all_gone_can_still_be_shortened_but_not_ext
     record = service.create(ALICE, a_request(end=day(10), count=4))
     for gone in (Capacity({A100: {"n0": 3, "n1": 1}}), Capacity({A100: {}}), Capacity({})):
         there[0] = gone
-        assert rules(service, record, Change(end=day(11))) == ["capacity"]
-        record = service.change(ALICE, record.id, Change(end=record.end - timedelta(days=1)))
+        assert rules(service, record, BookingChange(end=day(11))) == ["capacity"]
+        record = service.change(ALICE, record.id, BookingChange(end=record.end - timedelta(days=1)))
     assert (record.end, record.count) == (day(7), 4)
 
 
 def test_a_stale_version_changes_nothing(service: BookingService, store: Store) -> None:
     record = service.create(ALICE, a_request(day(1)))
-    newer = service.change(ALICE, record.id, Change(end=day(5)), expected=record.version)
+    newer = service.change(ALICE, record.id, BookingChange(end=day(5)), expected=record.version)
     doing: list[Callable[[], Record]] = [
-        lambda: service.change(ALICE, record.id, Change(end=day(6)), expected=record.version),
+        lambda: service.change(ALICE, record.id, BookingChange(end=day(6)), expected=record.version),
         lambda: service.cancel(ALICE, record.id, expected=record.version),
         lambda: service.release(ALICE, record.id, expected=record.version),
     ]
@@ -109,15 +109,15 @@ def test_only_administrators_change_bookings_of_others_and_by_the_owners_rules(
 ) -> None:
     record = service.create(ALICE, a_request(day(1)))
     with pytest.raises(UnknownBookingError):
-        service.change(BOB, record.id, Change(end=day(5)))
+        service.change(BOB, record.id, BookingChange(end=day(5)))
     with pytest.raises(UnknownBookingError):
-        service.dry_run_change(BOB, record.id, Change(end=day(5)))
+        service.dry_run_change(BOB, record.id, BookingChange(end=day(5)))
     with pytest.raises(RefusedError) as refused:
-        service.change(ROOT, record.id, Change(end=day(16)), reason="they asked on the phone")
+        service.change(ROOT, record.id, BookingChange(end=day(16)), reason="they asked on the phone")
     assert [violation.rule for violation in refused.value.violations] == ["longest"]
     with pytest.raises(RefusedError, match="reason is missing"):
-        service.change(ROOT, record.id, Change(end=day(5)))
-    after = service.change(ROOT, record.id, Change(end=day(5)), reason="they asked on the phone")
+        service.change(ROOT, record.id, BookingChange(end=day(5)))
+    after = service.change(ROOT, record.id, BookingChange(end=day(5)), reason="they asked on the phone")
     assert (after.user, after.end) == ("alice", day(5))
     newest = service.audit(ROOT).entries[0]
     assert (newest.actor, newest.reason) == ("root", "they asked on the phone")
@@ -129,15 +129,15 @@ def test_only_administrators_change_bookings_of_others_and_by_the_owners_rules(
 @pytest.mark.parametrize(
     ("change", "free"),
     [
-        (Change(count=4), 3),
-        (Change(end=day(4)), 1),
-        (Change(start=day(2), end=day(4)), 1),
-        (Change(count=3, end=day(5)), 1),
+        (BookingChange(count=4), 3),
+        (BookingChange(end=day(4)), 1),
+        (BookingChange(start=day(2), end=day(4)), 1),
+        (BookingChange(count=3, end=day(5)), 1),
     ],
     ids=["more", "longer", "later", "more and longer"],
 )
 def test_a_change_that_would_overbook_is_refused_in_any_namespaces(
-    service: BookingService, store: Store, change: Change, free: int
+    service: BookingService, store: Store, change: BookingChange, free: int
 ) -> None:
     """Six GPUs: three are booked on the first two days, and five from the third on, by others elsewhere."""
     mine = service.create(ALICE, a_request(day(1), day(3), count=2, topology="any", namespace="mine"))
@@ -149,31 +149,31 @@ def test_a_change_that_would_overbook_is_refused_in_any_namespaces(
     (violation,) = (each for each in refused.value.violations if each.rule == "capacity")
     assert violation.limit == free
     assert store.records_ending_after(START) == before
-    assert service.change(ALICE, mine.id, Change(count=3)).count == 3
+    assert service.change(ALICE, mine.id, BookingChange(count=3)).count == 3
 
 
 CHANGES = {
-    "nothing": Change(),
-    "longer": Change(end=day(4)),
-    "too long": Change(end=day(30)),
-    "shorter": Change(end=day(2.5)),
-    "to now": Change(end=day(1)),
-    "to the past": Change(end=day(0.5)),
-    "later": Change(start=day(4), end=day(6)),
-    "into the past": Change(start=day(-2)),
-    "more": Change(count=3),
-    "overbooked": Change(count=4, end=day(8)),
-    "none": Change(count=0),
-    "elsewhere": Change(namespace="lab"),
-    "nowhere": Change(namespace="No Namespace"),
-    "without an offset": Change(end=day(5).replace(tzinfo=None)),
+    "nothing": BookingChange(),
+    "longer": BookingChange(end=day(4)),
+    "too long": BookingChange(end=day(30)),
+    "shorter": BookingChange(end=day(2.5)),
+    "to now": BookingChange(end=day(1)),
+    "to the past": BookingChange(end=day(0.5)),
+    "later": BookingChange(start=day(4), end=day(6)),
+    "into the past": BookingChange(start=day(-2)),
+    "more": BookingChange(count=3),
+    "overbooked": BookingChange(count=4, end=day(8)),
+    "none": BookingChange(count=0),
+    "elsewhere": BookingChange(namespace="lab"),
+    "nowhere": BookingChange(namespace="No Namespace"),
+    "without an offset": BookingChange(end=day(5).replace(tzinfo=None)),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("start", [None, 2], ids=["running", "planned"])
 def test_a_dry_run_of_a_change_answers_as_the_change_does_for_every_user(
-    service: BookingService, store: Store, clock: FakeClock, start: int | None, change: Change
+    service: BookingService, store: Store, clock: FakeClock, start: int | None, change: BookingChange
 ) -> None:
     record = service.create(ALICE, a_request(None if start is None else day(start), day(3.5), count=2))
     service.create(BOB, a_request(day(5), day(9), count=4))

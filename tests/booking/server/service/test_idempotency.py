@@ -8,7 +8,7 @@ import pytest
 
 from booking.durations import Duration
 from booking.server.errors import KeyReusedError, NotAllowedError, RefusedError, StaleError, UnknownError
-from booking.server.records import Change, SlotRequest
+from booking.server.records import BookingChange, SlotRequest
 from booking.server.service import BookingService, Key
 from booking.server.store import Store
 from booking.server.store_records import Block, Exemption
@@ -46,7 +46,9 @@ def test_a_refused_request_is_decided_again_when_it_is_repeated(service: Booking
 
 ROOT = an_administrator()
 EVERY_VERB: dict[str, Callable[[BookingService, str, Key], Any]] = {
-    "change": lambda service, booking, key: service.change(ALICE, booking, Change(end=day(2)), key=key),
+    "change": lambda service, booking, key: service.change(
+        ALICE, booking, BookingChange(end=day(2)), key=key
+    ),
     "cancel": lambda service, booking, key: service.cancel(ALICE, booking, key=key),
     "add a block": lambda service, _, key: service.add_block(
         ROOT, node="n0", start=day(1), end=day(2), reason="fans", key=key
@@ -97,10 +99,14 @@ REFUSED: dict[str, Callable[[BookingService, str, Key], Any]] = {
     "create by a deadline without an offset": lambda service, _, key: service.create_earliest(
         BOB, SlotRequest(model=A100, duration=Duration(days=1), deadline=day(9).replace(tzinfo=None)), key=key
     ),
-    "change": lambda service, booking, key: service.change(ALICE, booking, Change(end=day(31)), key=key),
-    "change of none": lambda service, _, key: service.change(ALICE, "b-0", Change(end=day(2)), key=key),
+    "change": lambda service, booking, key: service.change(
+        ALICE, booking, BookingChange(end=day(31)), key=key
+    ),
+    "change of none": lambda service, _, key: service.change(
+        ALICE, "b-0", BookingChange(end=day(2)), key=key
+    ),
     "change of a booking that has changed": lambda service, booking, key: service.change(
-        ALICE, booking, Change(end=day(2)), expected="0", key=key
+        ALICE, booking, BookingChange(end=day(2)), expected="0", key=key
     ),
     "release": lambda service, booking, key: service.release(ALICE, booking, key=key),
     "cancel without a reason": lambda service, booking, key: service.cancel(ROOT, booking, key=key),

@@ -10,7 +10,7 @@ from booking.policy.limits import Limits
 from booking.server.capacity.capacity import Capacity
 from booking.server.errors import UnknownBookingError
 from booking.server.evaluation.alternatives import Alternative
-from booking.server.records import BookingRequest, Change, Record
+from booking.server.records import BookingChange, BookingRequest, Record
 from booking.server.service import BookingService
 from booking.server.store import Store, open_store
 from booking.server.store_records import Block
@@ -60,7 +60,7 @@ class World:
         """By a change; or by a new booking, after a cancellation."""
         lost = self.lost
         if offer.model == lost.model and offer.topology == lost.topology:
-            change = Change(start=offer.start, end=offer.end, count=offer.count)
+            change = BookingChange(start=offer.start, end=offer.end, count=offer.count)
             return self.service.change(ALICE, lost.id, change)
         self.service.cancel(ALICE, lost.id)
         request = BookingRequest(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from booking.controller.reclaimer.planning.node_candidates import PlanningInputs
 from booking.controller.reclaimer.planning.plan import Plan, plan
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.resources import NODES, PODS
@@ -178,7 +178,9 @@ def clusters(draw: st.DrawFn) -> FakeCluster:
     return cluster
 
 
-def supply(snapshot: Snapshot, node: str, without: Iterable[str] = (), kept: Iterable[str] = ()) -> int:
+def supply(
+    snapshot: ReclaimerSnapshot, node: str, without: Iterable[str] = (), kept: Iterable[str] = ()
+) -> int:
     """Devices of a node that are free once terminating pods and these have left."""
     view = snapshot.node_snapshots[node][0]
     gone = {uid for uid, pod in snapshot.pods.items() if not is_live(pod)} | set(without)
@@ -191,7 +193,7 @@ def requested_gpus(pod: Pod) -> int:
     return sum(need.count for need in container_needs(pod))
 
 
-def cheapest_by_force(snapshot: Snapshot, need: int) -> int | None:
+def cheapest_by_force(snapshot: ReclaimerSnapshot, need: int) -> int | None:
     """What the cheapest set of victims on any node loses, None when no set is enough."""
     costs = []
     for node in snapshot.node_snapshots:
@@ -213,14 +215,14 @@ def cheapest_by_force(snapshot: Snapshot, need: int) -> int | None:
     return min(costs, default=None)
 
 
-def free_somewhere(snapshot: Snapshot, need: int) -> bool:
+def free_somewhere(snapshot: ReclaimerSnapshot, need: int) -> bool:
     return any(
         sum(not view.holders(device.uuid) for device in view.devices) >= need
         for view, _ in snapshot.node_snapshots.values()
     )
 
 
-def in_mind(snapshot: Snapshot, made: list[Plan]) -> int:
+def in_mind(snapshot: ReclaimerSnapshot, made: list[Plan]) -> int:
     """How many devices the pods need that fit on free ones."""
     planned = {one.pod.metadata.uid for one in made}
     waiting = (snapshot.pods[uid] for uid in snapshot.cover if uid not in planned)
