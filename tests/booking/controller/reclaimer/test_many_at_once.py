@@ -8,8 +8,8 @@ from cluster import names
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
 from cluster.objects.pods import is_terminal, is_terminating
+from tests.booking.controller.reclaimer.chain import Chain
 from tests.booking.controller.reclaimer.failing_calls import FaultyKube
-from tests.booking.controller.reclaimer.test_chain import Chain
 
 TAKES: Final = 0.1
 """Seconds for each answer."""
