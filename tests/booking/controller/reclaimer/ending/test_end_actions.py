@@ -77,6 +77,14 @@ def test_a_pod_that_stays_can_be_evicted_at_once_for_the_next_booked_pod() -> No
     assert cluster.evicted() == ["owned"]
 
 
+def test_a_bare_pod_can_be_deleted_for_good() -> None:
+    cluster = ended(EvictionSettings(end_action_without_controller="delete"))
+    assert decided(cluster) == (("uid-bare",), "never")
+    why = cluster.evictor.why["bare"]
+    assert why.back == "never"
+    assert why.message.endswith("It does not come back.")
+
+
 @pytest.mark.parametrize("later", ["demote", "recreate-without-gpu"])
 def test_a_decided_end_is_carried_out_even_when_the_settings_change_afterwards(later: EndAction) -> None:
     cluster = FakeCluster(terms=EvictionSettings(end_action_without_controller="delete"))
