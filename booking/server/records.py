@@ -123,7 +123,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """From when on this violation alone would not matter; None if waiting does not help."""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BookingChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A change of a booking; fields that are not set stay as they are."""
 
     start: Instant | UnsetType = UNSET

@@ -21,8 +21,7 @@ from cluster.fake.selecting import Selector, selector_of
 from cluster.fake.state import Json
 from cluster.fake.store import Store
 from cluster.kube.errors import ApiError, Request
-from cluster.kube.interface import INITIAL_EVENTS_END, Selection, WatchEvent, WatchOptions
-from cluster.kube.interface import Change as Kind
+from cluster.kube.interface import INITIAL_EVENTS_END, Selection, WatchEvent, WatchEventType, WatchOptions
 from cluster.kube.resources import Resource, T
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -82,7 +81,7 @@ class FakeWatch(Generic[T]):
             last["metadata"]["resourceVersion"] = str(change.version)
             self.send("DELETED", msgspec.convert(last, self.resource.type))
 
-    def send(self, kind: Kind, obj: T) -> None:
+    def send(self, kind: WatchEventType, obj: T) -> None:
         """Put an event into the stream."""
         self._events.put(WatchEvent(kind, obj))
 

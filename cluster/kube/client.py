@@ -25,7 +25,15 @@ from cluster.kube.errors import (
     refusal_of,
     refused,
 )
-from cluster.kube.interface import EVERYTHING, FROM_NOW, Change, Page, Selection, WatchEvent, WatchOptions
+from cluster.kube.interface import (
+    EVERYTHING,
+    FROM_NOW,
+    Page,
+    Selection,
+    WatchEvent,
+    WatchEventType,
+    WatchOptions,
+)
 from cluster.kube.resources import Resource, T
 from cluster.kube.transport import CONNECTIONS, Call, Stream, Timeouts, Transport
 from cluster.objects.meta import ListMeta, Partial, ready
@@ -277,7 +285,7 @@ class HttpWatch(Generic[T]):
         self._stream.close()
 
 
-_CHANGES: dict[str, Change] = {change: change for change in get_args(Change)}
+_CHANGES: dict[str, WatchEventType] = {change: change for change in get_args(WatchEventType)}
 
 
 def _is_about_uid(error: Unprocessable) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Literal, Protocol
 
 from cluster.kube.resources import Resource, T
 
-Change = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+WatchEventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 """The types of watch events; a bookmark has only a resourceVersion (and annotations)."""
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -21,7 +21,7 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 class WatchEvent(Generic[T]):
     """A change of an object, or a bookmark, as the API server reports it."""
 
-    type: Change
+    type: WatchEventType
     object: T
 
 

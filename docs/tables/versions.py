@@ -152,7 +152,7 @@ def distributions_table() -> str:
                 code(name),
                 _FOUND.get(name, "no"),
                 _sets(preset),
-                "ours alone" if preset.get("scheduler") == "nobody" else "ours, or the cluster's own",
+                "ours alone" if preset.get("scheduler") == "managed" else "ours, or the cluster's own",
                 _REMARKS[name],
                 "run, by what it is alike" if name == "kubeadm" else "rendered only, never run",
             )

@@ -45,12 +45,6 @@ def blocks_in(text: str) -> Iterator[list[str]]:
             yield lines
 
 
-def strange_in(text: str) -> Iterator[str]:
-    """Lines of blocks of commands that are none."""
-    for lines in blocks_in(text):
-        yield from (line for line in lines if not is_command(line))
-
-
 def spoken_in(text: str) -> Iterator[str]:
     """Commands within sentences and tables."""
     prose = _BLOCK.sub("\n", without_fences(text))

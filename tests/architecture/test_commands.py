@@ -41,10 +41,6 @@ def test_make_help_lists_every_goal() -> None:
     assert PHONY - listed <= prerequisites, "a goal that help does not list must be a part of others"
 
 
-def test_every_goal_is_phony() -> None:
-    assert LISTED <= PHONY
-
-
 @pytest.mark.parametrize("command", MADE)
 def test_make_commands_in_documents_use_existing_goals(command: str) -> None:
     done = shell("make", "--dry-run", *command.split()[1:])
@@ -57,11 +53,6 @@ def test_continuous_integration_runs_the_command_of_the_readme() -> None:
     last = (ROOT / ".ci" / "run").read_text().splitlines()[-1]
     # Beside it nothing but that the same is drawn each time.
     assert re.fullmatch(r'exec make test DRAWS="[^"]+"', last)
-
-
-def test_every_line_of_a_command_block_is_a_command() -> None:
-    strange = [line for name in commands.DOCUMENTS for line in commands.strange_in((ROOT / name).read_text())]
-    assert not strange
 
 
 MODULES = sorted({match[1] for command in COMMANDS if (match := re.search(r"python -m ([\w.]+)", command))})
@@ -78,14 +69,3 @@ def test_programs_named_in_documents_can_be_started(module: str) -> None:
         assert names.SETTINGS_PREFIX in done.stderr or "KUBERNETES_SERVICE_HOST" in done.stderr
     else:
         assert "usage" in (done.stdout + done.stderr).lower()
-
-
-@pytest.mark.parametrize("command", [command for command in COMMANDS if "python -m " in command])
-def test_programs_named_in_documents_know_the_documented_options(command: str) -> None:
-    """Those of the program itself: what follows ``kubectl`` is kubectl's."""
-    module, _, words = command.partition("python -m ")[2].partition(" ")
-    options = re.findall(r"--[a-z-]+", words.partition("kubectl")[0])
-    if options:
-        assert set(options) <= set(
-            re.findall(r"--[a-z-]+", shell(sys.executable, "-m", module, "--help").stdout)
-        )

@@ -9,20 +9,18 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide import predicates
 from cluster.process.settings import load
-from docs.generate import DOCUMENTS, TABLES, render
+from devcluster.binaries.pins import TOOLS, Tool, version
+from docs.generate import DOCUMENTS, render
 from docs.tables.markdown import ROOT, docstrings
 from docs.tables.metrics import exposed_name, made_in_code, metrics_of
-from docs.tables.parts import PARTS, PROGRAMS, Part, Program
+from docs.tables.parts import PARTS, PROGRAMS, Program
 from docs.tables.reasons import reasons_of_events
 from docs.tables.settings import written
-from extender.binding.bind_decision import NOT_LEADING
 from tests.architecture.checkout import SHIPPED, manual, name_of, python_of, tree_of
 
 OPERATIONS = manual()
 REASONS = ROOT / "cluster" / "event_reasons.py"
-by_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 by_program = pytest.mark.parametrize("part", PROGRAMS, ids=lambda part: part.name)
 
 
@@ -30,11 +28,6 @@ by_program = pytest.mark.parametrize("part", PROGRAMS, ids=lambda part: part.nam
 def test_generating_again_changes_nothing(document: Path) -> None:
     text = document.read_text()
     assert render(text) == text, "run `make docs` and commit the result"
-
-
-def test_every_table_is_in_a_document() -> None:
-    text = "".join(document.read_text() for document in DOCUMENTS)
-    assert [name for name in TABLES if f"<!-- generated: {name} -->" not in text] == []
 
 
 # --- settings ----------------------------------------------------------------------------------------
@@ -87,16 +80,6 @@ def test_the_documents_name_no_unknown_metric() -> None:
     assert set(re.findall(rf"\b{names.METRICS_PREFIX}_[a-z_]+", text)) - known == set()
 
 
-@by_part
-def test_a_metric_is_named_by_the_scheme_of_prometheus(part: Part) -> None:
-    for metric in metrics_of(part):
-        name = exposed_name(metric)
-        assert re.fullmatch(rf"{names.METRICS_PREFIX}(_[a-z]+)+", name)
-        assert name.rpartition("_")[2] not in {"ms", "minutes", "hours", "mib", "gib", "percent"}
-        assert name.endswith("_total") == (metric.type == "counter")
-
-
-# --- reasons -----------------------------------------------------------------------------------------
 def test_every_event_has_a_reason_defined_in_names() -> None:
     """Or with one that was handed on; a literal would be a reason that nobody has documented."""
     strange = [
@@ -131,15 +114,14 @@ def test_every_event_reason_is_used_by_some_part() -> None:
     assert [name for name in reasons_of_events() if f"event_reasons.{name}" not in code] == []
 
 
-def rejection_messages() -> list[str]:
-    """Every constant sentence of why a pod does not fit on a node."""
-    found: list[str] = [NOT_LEADING]
-    for name, value in vars(predicates).items():
-        if name.isupper():
-            found += value.values() if isinstance(value, dict) else [value]
-    return found
+# --- versions ----------------------------------------------------------------------------------------
+TESTED = [tool for tool in TOOLS if tool.name in {"kubernetes", "etcd", "containerd", "runc", "helm"}]
 
 
-@pytest.mark.parametrize("message", rejection_messages())
-def test_every_reason_for_which_a_pod_waits_is_explained(message: str) -> None:
-    assert message in OPERATIONS
+@pytest.mark.parametrize("tool", TESTED, ids=[tool.name for tool in TESTED])
+def test_the_pinned_version_is_the_one_named_in_the_table(tool: Tool) -> None:
+    rows = [
+        line for line in (ROOT / "docs" / "tested-with.md").read_text().splitlines() if line.startswith("| ")
+    ]
+    pinned = version(tool).removeprefix("v")
+    assert [row for row in rows if f" {pinned}" in row.split("|")[-2]], f"{tool.name} {pinned}"

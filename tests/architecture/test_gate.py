@@ -1,15 +1,12 @@
 """The gate stays small: tests/e2e has few tests, each with a budget."""
 
 import ast
-import re
 import subprocess
 import sys
-from importlib import import_module
 
-from tests.architecture.checkout import ROOT, name_of, tree_of
+from tests.architecture.checkout import ROOT, tree_of
 
 AT_MOST = 15
-SEAM = re.compile(r'"((?:booking|cluster|deviceplugin|extender)[a-z_.]*):([A-Z]\w*)\.(\w+)"')
 SECONDS = 180.0
 
 
@@ -45,15 +42,3 @@ def test_every_test_on_a_whole_cluster_finds_its_fixtures() -> None:
     command = [sys.executable, "-m", "pytest", *words]
     planned = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert planned.returncode == 0, planned.stdout[-5_000:]
-
-
-def test_every_method_at_which_a_test_stops_a_part_exists() -> None:
-    """``module:Class.method`` in a test: else only a run of the long tier would find that it was renamed."""
-    seams = {
-        (name_of(path), *found)
-        for path in (ROOT / "tests").rglob("*.py")
-        for found in SEAM.findall(path.read_text(encoding="utf-8"))
-    }
-    missing = [seam for seam in seams if not hasattr(getattr(import_module(seam[1]), seam[2], None), seam[3])]
-    assert len(seams) >= 3
-    assert missing == []

@@ -20,10 +20,6 @@ FILES = {Path(str(home.__file__)) for home in HOMES}
 PREFIXES = (names.PRODUCT, names.METRICS_PREFIX, names.SETTINGS_PREFIX, names.NVIDIA_PREFIX)
 OURS = re.compile("|".join(map(re.escape, (*PREFIXES, names.NODE_LEASE_PREFIX))))
 
-# What means many things in a test (a namespace, an audience, a folder), or for nothing without more.
-COMMON_PLACE = {names.PRODUCT, names.COMEBACK_PREFIX, names.DISRUPTION_TARGET, *PREFIXES}
-OWN_WORDS = frozenset(VALUES.values()) - COMMON_PLACE
-"""What no test says itself."""
 FORMER = {f"{names.STATE_DOMAIN}/rung"}
 """Keys that an earlier release wrote, in what tests/fixtures/formats keeps of it: nobody reads them now."""
 OF_THE_API = {f"{names.DOMAIN}/v1"}
@@ -50,16 +46,6 @@ def test_shipped_code_and_the_development_cluster_spell_out_no_name_of_ours() ->
     assert not strays
 
 
-def test_tests_take_keys_and_names_from_names() -> None:
-    strays = [
-        f"{name_of(path)}:{line}: {value!r}"
-        for path in python_of("tests")
-        for line, value in literals(path)
-        if names.DOMAIN in value or (names.PRODUCT in value and value in OWN_WORDS)
-    ]
-    assert not strays
-
-
 def test_every_key_of_ours_in_files_of_other_languages_is_in_names() -> None:
     token = re.compile(rf"[\w./-]*{re.escape(names.DOMAIN)}[\w./-]*")
     known = {*VALUES.values(), f"bookings.{names.DOMAIN}", f"{names.STATE_DOMAIN}/", *FORMER, *OF_THE_API}
@@ -71,16 +57,6 @@ def test_every_key_of_ours_in_files_of_other_languages_is_in_names() -> None:
         if found.strip(".-") not in known and found not in known and not found.startswith(f"{names.VISIBLE}.")
     }
     assert not strays
-
-
-def test_the_chart_gives_pods_the_classes_and_the_webhook_that_are_named() -> None:
-    chart = "".join(without_prose(text) for name, text in texts() if name.startswith("charts/"))
-    for name in (names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS):
-        assert f"name: {name}\n" in chart
-    webhooks = {names.WEBHOOK: names.WEBHOOK_ENTRY, names.LAST_WEBHOOK: names.LAST_WEBHOOK_ENTRY}
-    for name, entry in webhooks.items():
-        assert f'"name" "{name}" "entry" "{entry}"' in chart
-    assert f"name: {names.HIDING_WEBHOOK_ENTRY}\n" in chart
 
 
 def test_every_name_is_used() -> None:

@@ -1,10 +1,8 @@
 """Words that are in no file: marks of unfinished work, traces of one machine, places of packages."""
 
-import ast
 import re
-from collections.abc import Iterator
 
-from tests.architecture.checkout import PACKAGES, name_of, python_of, texts, tree_of
+from tests.architecture.checkout import texts
 
 # Put together here, so that this file holds none of them itself.
 MARKS = ("TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK", "W" + "IP", "NO" + "COMMIT")
@@ -24,8 +22,6 @@ STOCK = "charts/gpu-booking/values.yaml:"
 """The one image of others' that an administrator's nodes pull: Kubernetes' own scheduler."""
 GOOGLES = ": /ho" + "me/kubernetes/bin/nvidia"
 """Where every node of GKE has NVIDIA's driver."""
-PRINTING = ("devcluster/", "tests/bench/", "tests/long/actors/")
-"""Command lines and programs of their own: they print for people."""
 
 
 def places(pattern: re.Pattern[str]) -> list[str]:
@@ -39,18 +35,6 @@ def places(pattern: re.Pattern[str]) -> list[str]:
     ]
 
 
-def prints(tree: ast.Module) -> Iterator[int]:
-    """Lines that print, or stop in a debugger."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Name(id="print" | "pprint" | "breakpoint")):
-                yield node.lineno
-            case ast.Import(names=modules) if {alias.name for alias in modules} & {"pdb", "ipdb", "pprint"}:
-                yield node.lineno
-            case ast.ImportFrom(module="pdb" | "ipdb" | "pprint" | "icecream"):
-                yield node.lineno
-
-
 def test_nothing_is_marked_as_unfinished() -> None:
     assert places(MARK) == []
 
@@ -61,13 +45,3 @@ def test_no_file_knows_the_folders_of_one_machine() -> None:
 
 def test_no_file_says_where_packages_and_images_come_from() -> None:
     assert [place for place in places(HOST) if not place.startswith(STOCK)] == []
-
-
-def test_only_programs_that_talk_to_people_print() -> None:
-    left = [
-        f"{name_of(path)}:{line}"
-        for path in python_of(*PACKAGES, "docs", "proto", "tests")
-        if not name_of(path).startswith(PRINTING)
-        for line in prints(tree_of(path))
-    ]
-    assert left == []

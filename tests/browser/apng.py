@@ -38,11 +38,6 @@ def moving(pictures: Sequence[tuple[bytes, int]]) -> bytes:
     return b"".join([SIGNATURE, *made, _chunk(b"IEND", b"")])
 
 
-def frames(picture: bytes) -> int:
-    """How many pictures a moving one has."""
-    return int(struct.unpack(">II", _only(picture, b"acTL"))[0])
-
-
 def _chunks(picture: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Kind and content of each chunk of a PNG."""
     at = len(SIGNATURE)

@@ -39,14 +39,6 @@ def test_the_login_page_is_accessible(strangers: Visitors, path: str) -> None:
     assert strangers.errors() == []
 
 
-def test_colours_are_checked_after_their_transitions_have_ended(strangers: Visitors) -> None:
-    page = strangers.page(None, screen=DESK, scheme="light")
-    page.goto("/login?out=1")
-    page.evaluate("document.querySelector('.button').style.transition = 'background-color 2s'")
-    page.emulate_media(color_scheme="dark")
-    assert findings(page) == []
-
-
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 def test_a_form_whose_session_has_ended_is_sent_after_signing_in(
     tmp_path: Path, browser: Browser, *, scripts: bool

@@ -61,15 +61,3 @@ def test_pages_are_accessible(visitors: Visitors, name: str) -> None:
             assert findings(page) == [], (screen, scheme)
             assert width_of(page) <= screen.width, (screen, scheme)
     assert visitors.errors() == ([MISSING] if name == "missing" else [])
-
-
-def test_the_checks_of_a_page_find_what_is_wrong_with_it(visitors: Visitors) -> None:
-    page = visitors.page(screen=PHONE)
-    page.goto("/mine")
-    page.evaluate("document.querySelector('main').innerHTML = '<input><p class=wide>wide</p>'")
-    page.evaluate("document.querySelector('.wide').style.minWidth = '500px'")
-    assert [found.split(":")[0] for found in findings(page)] == ["label"]
-    assert width_of(page) > PHONE.width
-    with page.expect_console_message():
-        page.evaluate("fetch('/nowhere')")
-    assert visitors.errors() == [MISSING]

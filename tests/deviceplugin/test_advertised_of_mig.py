@@ -17,7 +17,7 @@ from deviceplugin.advertised import (
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.nvml.inventory import NodeDevice
-from deviceplugin.nvml.mig_strategy import EMPTY, NOT_ADVERTISED, MigStrategy
+from deviceplugin.nvml.mig_strategy import NOT_ADVERTISED, MigStrategy
 from tests.deviceplugin.nvml.cut import gpu, part, reasons
 
 MIXED = AdvertisingOptions(strategy=Strategy.CDI, mig=MigStrategy.MIXED)
@@ -94,10 +94,6 @@ def test_in_strategy_single_mig_devices_are_gpus() -> None:
     assert lists(SINGLE, *devices) == {names.GPU_RESOURCE: [("MIG-0-1", True), ("MIG-1-1", True)]}
 
 
-def test_in_strategy_single_a_node_without_mig_devices_has_whole_gpus() -> None:
-    assert lists(SINGLE, gpu(0), gpu(1)) == {names.GPU_RESOURCE: [("GPU-0", True), ("GPU-1", True)]}
-
-
 def test_in_strategy_single_gpus_not_cut_alike_are_not_advertised_for_a_reported_reason() -> None:
     uneven = advertised_by(SINGLE, gpu(0, cut=True), part(0, 1), part(0, 2, "3g.40gb"))
     assert "several profiles: 1g.10gb, 3g.40gb" in (reasons(uneven)["MIG-0-1"] or "")
@@ -109,12 +105,6 @@ def test_in_strategy_single_gpus_not_cut_alike_are_not_advertised_for_a_reported
 def test_devices_of_a_pod_stay_healthy_when_the_gpus_are_no_longer_cut_alike() -> None:
     devices = gpu(0, cut=True), part(0, 1), part(0, 2, "3g.40gb")
     assert reasons(advertised_by(SINGLE, *devices, held="MIG-0-1"))["MIG-0-1"] is None
-
-
-@pytest.mark.parametrize("way", [MIXED, SINGLE])
-def test_a_gpu_in_mig_mode_without_a_mig_device_has_nothing_to_advertise(way: AdvertisingOptions) -> None:
-    assert reasons(advertised_by(way, gpu(0, cut=True))) == {"GPU-0": EMPTY}
-    assert lists(way, gpu(0, cut=True)) == {}
 
 
 def test_a_mig_device_without_its_device_nodes_is_unhealthy() -> None:

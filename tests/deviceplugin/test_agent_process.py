@@ -20,7 +20,7 @@ from cluster import names
 from cluster.fake.clock import eventually
 from cluster.objects.slots import as_a_name
 from devcluster.fakenvml import H200, FakeNvml, default_gpus, gpu
-from devcluster.fakenvml.fake import LIBRARY_VARIABLE, RunningProcess
+from devcluster.fakenvml.fake import RunningProcess
 from tests.deviceplugin.agents import sockets
 from tests.fakes import hurried
 from tests.fakes.kubelet import FakeContainer, FakeKubelet, FakePod
@@ -223,26 +223,6 @@ def test_a_hanging_driver_does_not_delay_the_end_of_the_agent(kubelet: FakeKubel
     eventually(lambda: kubelet.allocatable == 0)
 
 
-def test_a_gpu_with_a_critical_xid_is_unhealthy_for_the_kubelet(kubelet: FakeKubelet, tmp_path: Path) -> None:
-    gpus = simulated(tmp_path)
-    with agent(kubelet, gpus, tmp_path):
-        eventually(lambda: kubelet.allocatable == 4, deadline=30)
-        gpus.xid(0, 79)
-        eventually(lambda: (kubelet.capacity, kubelet.allocatable) == (4, 3))
-
-
-def test_a_gpu_whose_device_node_is_missing_is_listed_but_unhealthy(
-    kubelet: FakeKubelet, tmp_path: Path
-) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    with agent(kubelet, simulated(tmp_path), tmp_path, GPU_BOOKING_DEV_ROOT=str(empty)) as running:
-        eventually(lambda: kubelet.capacity == 4, deadline=30)
-        assert kubelet.allocatable == 0
-        why = "The device node /dev/nvidia0 is missing"
-        eventually(lambda: why in running.log.read_text(), deadline=60)
-
-
 def test_without_a_library_the_agent_reports_it_and_advertises_nothing(
     kubelet: FakeKubelet, tmp_path: Path
 ) -> None:
@@ -320,25 +300,6 @@ def test_the_doctor_reports_what_is_wrong_and_ends(kubelet: FakeKubelet, tmp_pat
     assert "fine    driver: Version 580.159.04 answers and lists GPUs: 4." in output
     assert "wrong   API server: " in output
     assert "Traceback" not in output
-
-
-def test_without_gpus_the_agent_ends_if_it_is_configured_to(kubelet: FakeKubelet, tmp_path: Path) -> None:
-    gpus = FakeNvml(tmp_path / "gpus")
-    gpus.create([])
-    with agent(kubelet, gpus, tmp_path, GPU_BOOKING_ON_MISSING_GPUS="fail") as running:
-        assert running.process.wait(timeout=120) == 1
-        assert "NVML lists no GPU on this node." in running.log.read_text()
-    assert kubelet.registered == []
-
-
-def test_the_library_is_loaded_from_the_drivers_root(kubelet: FakeKubelet, tmp_path: Path) -> None:
-    gpus = simulated(tmp_path)
-    folder = tmp_path / "driver/usr/lib64"
-    folder.mkdir(parents=True)
-    (folder / "libnvidia-ml.so.1").symlink_to(gpus.environment()[LIBRARY_VARIABLE])
-    where = {"GPU_BOOKING_DRIVER_ROOT": str(tmp_path / "driver"), LIBRARY_VARIABLE: ""}
-    with agent(kubelet, gpus, tmp_path, **where):
-        eventually(lambda: kubelet.allocatable == 4, deadline=60)
 
 
 def test_holders_usage_and_squatters_of_a_gpu_are_reported(kubelet: FakeKubelet, tmp_path: Path) -> None:

@@ -86,24 +86,6 @@ def test_devices_of_an_init_container_are_used_again_and_completed(kubelet: Fake
         assert agent.counted("admissions_total", verdict="assigned") == 2
 
 
-def test_entries_of_ended_pods_do_not_keep_their_devices(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet, advertised=devices(1)):
-        for _ in range(3):
-            pod = a_pod("GPU-0")
-            assert kubelet.admit(pod), pod.message
-            kubelet.prestart(pod.uid, "main")
-            kubelet.end(pod.uid)
-
-
-def test_a_pod_with_a_reused_name_is_another_pod(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet):
-        first = a_pod("GPU-1", name="trainer-0", deleting=True)
-        second = a_pod("GPU-2", name="trainer-0")
-        assert kubelet.admit(first)
-        assert kubelet.admit(second)
-        assert kubelet.devices_of(second.uid) == {"GPU-2"}
-
-
 def test_a_pod_that_runs_without_its_device_does_not_disturb_the_next(kubelet: FakeKubelet) -> None:
     ghost = a_pod("GPU-0", phase="Running", started=True)
     kubelet.pods[ghost.uid] = ghost
@@ -111,16 +93,6 @@ def test_a_pod_that_runs_without_its_device_does_not_disturb_the_next(kubelet: F
         pod = a_pod("GPU-1")
         assert kubelet.admit(pod)
         assert kubelet.devices_of(pod.uid) == {"GPU-1"}
-
-
-def test_a_pod_without_assignment_gets_unassigned_devices(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet) as agent:
-        waiting = a_pod("GPU-0", phase="Running", started=True)
-        kubelet.pods[waiting.uid] = waiting
-        pod = a_pod()
-        assert kubelet.admit(pod)
-        assert kubelet.devices_of(pod.uid) == {"GPU-1"}
-        assert agent.counted("admissions_total", verdict="unassigned") == 1
 
 
 def test_a_flooded_pods_api_is_asked_again(kubelet: FakeKubelet) -> None:
@@ -205,17 +177,6 @@ def test_two_pods_with_one_device_do_not_start(kubelet: FakeKubelet) -> None:
         kubelet.prestart(second.uid, "main")
 
 
-def test_a_container_waits_while_its_gpu_is_unhealthy(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet) as agent:
-        pod = a_pod("GPU-0")
-        kubelet.admit(pod)
-        agent.advertise(devices(4, health="unhealthy", reason="XID 79: the GPU has fallen off the bus"))
-        with pytest.raises(grpc.RpcError, match="XID 79"):
-            kubelet.prestart(pod.uid, "main")
-        agent.advertise(devices(4))
-        kubelet.prestart(pod.uid, "main")
-
-
 def test_a_pod_that_got_another_device_starts_and_is_counted(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet) as agent:
         pod = a_pod("GPU-9")
@@ -223,23 +184,3 @@ def test_a_pod_that_got_another_device_starts_and_is_counted(kubelet: FakeKubele
         kubelet.prestart(pod.uid, "main")
         assert agent.counted("container_starts_total", gate="other-devices") == 1
         assert agent.counted("admissions_total", verdict="partly-assigned") == 1
-
-
-def test_a_pod_that_got_the_wrong_model_is_held_back(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet):
-        pod = a_pod("GPU-9")
-        pod.annotations[names.MODEL] = "NVIDIA RTX A6000"
-        kubelet.admit(pod)
-        with pytest.raises(grpc.RpcError, match="asks for a GPU of model NVIDIA-RTX-A6000"):
-            kubelet.prestart(pod.uid, "main")
-
-
-def test_an_unreadable_checkpoint_stops_no_pod(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet) as agent:
-        kubelet.damaged_checkpoint = '{"Data": 7}'
-        kubelet.write_checkpoint()
-        pod = a_pod("GPU-1")
-        assert kubelet.admit(pod)
-        kubelet.prestart(pod.uid, "main")
-        assert kubelet.devices_of(pod.uid) == {"GPU-1"}
-        assert agent.counted("container_starts_total", gate="unchecked") == 1

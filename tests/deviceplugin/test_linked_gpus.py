@@ -51,22 +51,6 @@ def test_a_container_without_an_assignment_gets_linked_gpus() -> None:
     assert (choice.verdict, choice.devices) == (Verdict.UNASSIGNED, ("GPU-1", "GPU-3"))
 
 
-def test_an_assignment_is_kept_whatever_the_links() -> None:
-    linked = Linked()
-    linked.update(report(pairs_on_switches()))
-    seen = view(linked, pod("b", 2, assignment=["GPU-0", "GPU-1"]))
-    choice = choose(AllocationRequest(frozenset(f"GPU-{n}" for n in range(4)), frozenset(), 2), seen)
-    assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("GPU-0", "GPU-1"))
-
-
-def test_devices_assigned_to_another_pod_are_taken_last_however_well_they_are_linked() -> None:
-    linked = Linked()
-    linked.update(report(pairs_on_switches()))
-    seen = view(linked, pod("a", assignment=["GPU-2"]), pod("b", 2))
-    choice = choose(AllocationRequest(frozenset(f"GPU-{n}" for n in range(3)), frozenset(), 2), seen)
-    assert choice.devices == ("GPU-0", "GPU-1")
-
-
 def test_links_stay_as_they_were_while_the_driver_does_not_answer() -> None:
     linked = Linked()
     linked.update(report(pairs_on_switches()))

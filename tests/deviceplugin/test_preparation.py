@@ -115,12 +115,6 @@ def gpu(index: int) -> NodeDevice:
     return NodeDevice(published=published, minor=index, pci=f"0000:0{index}:00.0")
 
 
-def test_no_device_is_known_before_the_first_report(tmp_path: Path) -> None:
-    machine = Machine(tmp_path)
-    assert not machine.device_cache.now.reported
-    assert not machine.device_cache.now.listed
-
-
 def test_a_gpu_that_a_claim_has_goes_to_nobody_else_and_none_does_if_that_is_not_known(
     tmp_path: Path,
 ) -> None:
@@ -157,25 +151,12 @@ def test_the_specification_has_the_hook_for_the_loader_s_cache(tmp_path: Path) -
     assert hook["args"][-2:] == ["/sbin/ldconfig", "/usr/lib/x86_64-linux-gnu"]
 
 
-def test_a_gpu_without_a_device_node_is_not_in_the_specification(tmp_path: Path) -> None:
-    machine = Machine(tmp_path)
-    machine.report(gpu(0), gpu(3))
-    assert machine.in_spec() == {"GPU-0"}
-    assert [device.is_healthy for device in machine.device_cache.now.devices] == [True, False]
-
-
 def test_an_unwritable_folder_makes_every_gpu_unhealthy(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.cdi.write_text("a file where the folder should be")
     machine.report(gpu(0))
     (device,) = machine.device_cache.now.devices
     assert (device.reason or "").startswith("The CDI specification cannot be written to")
-
-
-def test_other_strategies_write_no_specification(tmp_path: Path) -> None:
-    machine = Machine(tmp_path, Strategy.ENVIRONMENT)
-    machine.report(gpu(0))
-    assert not machine.cdi.exists()
 
 
 def test_a_missing_device_node_of_unified_memory_is_reported_once_with_the_remedy(tmp_path: Path) -> None:

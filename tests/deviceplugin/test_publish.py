@@ -99,12 +99,6 @@ class Bench:
         return sum(call.verb == "PATCH" for call in self.kube.calls)
 
 
-def test_nothing_is_written_before_nvml_has_answered() -> None:
-    bench = Bench()
-    assert not bench.publisher.once()
-    assert bench.writes == 0
-
-
 def test_the_inventory_is_written_once_and_again_when_it_changes() -> None:
     bench = Bench()
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
@@ -118,16 +112,6 @@ def test_the_inventory_is_written_once_and_again_when_it_changes() -> None:
     bench.publisher.once()
     assert inventory_of(bench.node)[0].reason == "XID 79"
     assert bench.writes == 2
-
-
-def test_a_removed_inventory_is_written_again() -> None:
-    bench = Bench()
-    bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
-    bench.publisher.once()
-    bench.kube.patch(NODES, "node-a", {"metadata": {"annotations": {names.INVENTORY: None}}})
-    bench.clock.advance(READ_NODE_EVERY)
-    bench.publisher.once()
-    assert inventory_of(bench.node) == GPUS
 
 
 def test_a_failed_write_is_tried_again_and_reported_meanwhile() -> None:
@@ -151,13 +135,6 @@ def test_gpus_that_are_no_longer_visible_stay_in_the_inventory_as_unhealthy() ->
         ("GPU-0", "The driver is not loaded"),
         ("GPU-1", "The driver is not loaded"),
     ]
-
-
-def test_a_node_that_never_had_gpus_gets_no_annotation() -> None:
-    bench = Bench()
-    bench.device_cache.put(AdvertisedDevices(problem="NVML lists no GPU on this node", reported=True))
-    bench.publisher.once()
-    assert bench.writes == 0
 
 
 def test_drift_is_written_and_removed() -> None:

@@ -63,17 +63,6 @@ def job() -> dict[str, Any]:
     return next(document for document in documents if document["kind"] == "Job")
 
 
-def test_the_example_spells_our_keys_as_we_do() -> None:
-    pod = job()["spec"]["template"]
-    (container,) = pod["spec"]["containers"]
-    assert pod["metadata"]["annotations"].keys() == {names.REQUESTED_NOTICE}
-    environment = {one["name"]: one["value"] for one in container["env"]}
-    assert environment == {"CHECKPOINT_AT": names.CHECKPOINT_AT, "CHECKPOINT_DONE": names.CHECKPOINT_DONE}
-    (volume,) = (one["downwardAPI"] for one in pod["spec"]["volumes"] if "downwardAPI" in one)
-    assert volume["items"][0]["fieldRef"]["fieldPath"] == f"metadata.annotations['{names.NOTICE}']"
-    assert container["resources"]["limits"].keys() == {names.GPU_RESOURCE}
-
-
 def test_the_example_counts_evictions_as_no_failures() -> None:
     (rule,) = job()["spec"]["podFailurePolicy"]["rules"]
     assert rule["action"] == "Ignore"

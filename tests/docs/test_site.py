@@ -13,8 +13,6 @@ from tests.fakes.headings import anchors
 
 KNOWN = site.pages() | {f"docs/{name}": name for name in site.COPIED}
 CONFIGURATION = (ROOT / site.CONFIGURATION).read_text()
-LONGEST = 6 * 1024
-"""Bytes."""
 MOST_WORDS = 1500
 """On a page of the manual: a reader's few minutes."""
 MOST_CHANGES = 40
@@ -50,10 +48,6 @@ def test_pages_of_the_tree_exist_and_each_is_there_once() -> None:
     assert len(set(leaves)) == len(leaves)
 
 
-def test_the_first_page_is_a_door_and_no_manual() -> None:
-    assert len((ROOT / "README.md").read_bytes()) <= LONGEST
-
-
 def test_the_changelog_says_in_forty_lines_what_a_version_contains() -> None:
     for version in re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]:
         contains = version.partition("### Still thin")[0].splitlines()[1:]
@@ -68,11 +62,6 @@ def test_a_page_of_the_manual_is_short_and_has_one_title_and_a_place(page: Path)
     assert page.name == "README.md" or f"]({page.name})" in (MANUAL / "README.md").read_text()
     place = site.pages()[page.relative_to(ROOT).as_posix()]
     assert place in site.leaves(tomllib.loads(CONFIGURATION)["project"]["nav"])
-
-
-def test_a_page_without_a_place_comes_last() -> None:
-    placed = site.placed(CONFIGURATION, {"docs/new.md": "new.md", "docs/adr/0001-x.md": "adr/0001-x.md"})
-    assert tomllib.loads(placed)["project"]["nav"][-1] == {"More": ["new.md"]}
 
 
 @pytest.mark.parametrize("document", [name for name in site.pages() if "/adr/0" not in name])

@@ -14,12 +14,10 @@ import pytest
 from cluster import names
 from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
-from cluster.kube.connection import BadConnectionError
 from cluster.kube.errors import NotFound
 from cluster.kube.resources import LEASES
 from cluster.process.lifecycle import Process
 from cluster.process.loops import Loops
-from cluster.process.settings import SettingsError
 from extender.__main__ import binds_at_once, build, follow, go_on
 from extender.existing import GRACE_SECONDS, NOT_LEADING, NOT_READY_YET
 from extender.leader_election import Leading, leadership
@@ -179,16 +177,6 @@ def test_an_unfit_extender_leaves_the_lease_of_mode_existing_to_another(tmp_path
     eventually(leads_in_time, deadline=60)
     process.end("the test is over")
     thread.join()
-
-
-def test_a_missing_token_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(BadConnectionError):
-        build(settings(tmp_path, KUBE_TOKEN_FILE=str(tmp_path / "nothing")), FakeClock())
-
-
-def test_a_wrong_setting_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="GPU_BOOKING_THREADS"):
-        settings(tmp_path, THREADS="many")
 
 
 def test_the_extender_ends_with_a_message_outside_a_pod_without_settings() -> None:

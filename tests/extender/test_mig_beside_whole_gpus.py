@@ -51,37 +51,11 @@ def why(cluster: Cluster, pod: PodBuilder) -> str:
     return cluster.bind_to(created).removeprefix("The pod no longer fits on node n0: ").removesuffix(".")
 
 
-def test_a_cut_gpu_is_never_given_whole(cluster: Cluster) -> None:
-    assert given(cluster, a_pod("first").asks(1).wants(A100)) == ("GPU-n0-1",)
-    assert why(cluster, a_pod("second").asks(1).wants(A100)) == (
-        f"not enough GPUs of model {A100} on this node are free"
-    )
-
-
 def test_the_cut_gpu_does_not_count_as_a_whole_gpu_of_the_node(cluster: Cluster) -> None:
     assert why(cluster, a_pod().asks(2).wants(A100)) == (
         f"the pod asks for more GPUs of model {A100} than this node has"
     )
     assert why(cluster, a_pod("three").asks(3)) == predicates.TOO_MANY
-
-
-def test_mig_devices_are_given_by_their_profile(cluster: Cluster) -> None:
-    assert given(cluster, a_pod("small").asks(1, resource=SMALL)) == ("MIG-1",)
-    assert given(cluster, a_pod("large").asks(1, resource=LARGE)) == ("MIG-3",)
-    assert given(cluster, a_pod("other").asks(1, resource=SMALL)) == ("MIG-2",)
-    assert why(cluster, a_pod("late").asks(1, resource=SMALL)) == "not enough GPUs on this node are free"
-
-
-def test_mig_devices_in_use_leave_whole_gpus_free_and_the_other_way_round(cluster: Cluster) -> None:
-    given(cluster, a_pod("parts").asks(2, resource=SMALL))
-    assert given(cluster, a_pod("whole").asks(1).wants(A100)) == ("GPU-n0-1",)
-    assert given(cluster, a_pod("large").asks(1, resource=LARGE)) == ("MIG-3",)
-
-
-def test_a_pod_may_have_whole_gpus_and_mig_devices(cluster: Cluster) -> None:
-    both = a_pod().asks(1, container="whole").asks(1, container="part", resource=SMALL)
-    given(cluster, both)
-    assert cluster.given() == {"whole": ("GPU-n0-1",), "part": ("MIG-1",)}
 
 
 def test_a_pod_that_asks_for_both_kinds_gets_neither_where_one_is_missing(cluster: Cluster) -> None:
@@ -120,25 +94,10 @@ def test_a_cut_gpu_is_not_given_whole_even_when_it_is_named(cluster: Cluster) ->
     )
 
 
-def test_a_memory_requirement_is_compared_with_the_mig_device_s_own_memory(cluster: Cluster) -> None:
-    wants = a_pod().asks(1, resource=SMALL).with_annotation(names.MIN_MEMORY, "20Gi")
-    assert why(cluster, wants) == "no GPU with at least 20480 MiB on this node"
-    large = a_pod("large").asks(1, resource=LARGE).with_annotation(names.MIN_MEMORY, "20Gi")
-    assert given(cluster, large) == ("MIG-3",)
-
-
 def test_a_hold_of_a_whole_gpu_keeps_no_mig_device(cluster: Cluster) -> None:
     cluster.create(a_pod("booked").asks(1).kept("n0", "GPU-n0-1"))
     assert given(cluster, a_pod("part").asks(1, resource=SMALL)) == ("MIG-1",)
     assert why(cluster, a_pod("whole").asks(1).wants(A100)) == predicates.ON_HOLD
-
-
-def test_a_booking_of_the_model_covers_only_whole_gpus(cluster: Cluster) -> None:
-    cluster.book()
-    part = cluster.create(a_pod("part").asks(1, resource=SMALL).of("alice"))
-    assert cluster.state.cover_of(part, cluster.clock.now()) is None
-    assert cluster.ask(part).node_names == ["n0"]
-    assert given(cluster, a_pod("whole").asks(1).of("alice")) == ("GPU-n0-1",)
 
 
 def test_nodes_are_ranked_by_the_devices_that_the_pod_can_have(cluster: Cluster) -> None:

@@ -6,7 +6,6 @@ from datetime import datetime
 from pathlib import Path
 from zlib import crc32
 
-from cluster.decide.fairshare.settings import DAY
 from tests.fairness.simulation import Job, job
 from tests.seeded import seeded
 
@@ -58,11 +57,6 @@ def sample(days: float = 4, *, seed: int = 1) -> list[Job]:
             size = rng.choice([1, 1, 1, 1, 2, 4, 8])
             found.append((at, min(rng.lognormvariate(7.5, 1.7), 2 * 86_400.0), size, f"u{user}"))
     return _jobs(iter(found), "s")
-
-
-def capacity_days(jobs: list[Job]) -> float:
-    """GPU-days of work."""
-    return sum(one.work * int(one.unit.gpus) for one in jobs) / DAY
 
 
 def _jobs(rows: Iterator[tuple[float, float, int, str]], prefix: str) -> list[Job]:

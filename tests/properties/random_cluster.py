@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from booking.controller.reclaimer.evictor import EvictionCause, always, nothing
-from booking.controller.reclaimer.snapshot import Snapshot, take
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot, take
 from booking.eviction.settings import EvictionSettings
 from cluster import names
 from cluster.cache import ClusterCache
@@ -98,7 +98,7 @@ class RandomCluster(FakeCluster):
         finally:
             self.cache = mine
 
-    def instant(self) -> Snapshot:
+    def instant(self) -> ReclaimerSnapshot:
         """What the API server holds, as a decision sees it."""
         return take(self.truth(), self.clock, TERMS)
 

@@ -18,7 +18,7 @@ from booking.policy.limits import Limits
 from booking.principals import Principal
 from booking.server.capacity.capacity import Capacity
 from booking.server.errors import RefusedError
-from booking.server.records import BookingRequest, Change, Record
+from booking.server.records import BookingChange, BookingRequest, Record
 from booking.server.service import BookingService
 from booking.server.store import open_store
 from cluster.fake.clock import START
@@ -116,7 +116,7 @@ class CalendarMachine(CalendarsAndMirror):
             return "there is none"
         which, begins, ends, number, by = pick.many(7, 12, 40, 4, 3)
         tick = self._tick()
-        change = Change(
+        change = BookingChange(
             start=tick + (begins - 2) * TICK if which & 1 else msgspec.UNSET,
             end=tick + (ends - 1) * TICK if which & 2 or not which else msgspec.UNSET,
             count=number if which & 4 else msgspec.UNSET,
@@ -245,7 +245,7 @@ class CalendarMachine(CalendarsAndMirror):
         self._accepted(record, kept)
         return f"{description}: {record.id}"
 
-    def _change(self, who: Principal, mine: Record, change: Change) -> str:
+    def _change(self, who: Principal, mine: Record, change: BookingChange) -> str:
         """The whole booking as it should become, judged without itself."""
         description, now = f"{mine.id} to {change}", self._now()
         state = mine.state(self.clock.now())

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from booking.server.errors import RefusedError
-from booking.server.records import BookingRequest, Change, Record
+from booking.server.records import BookingChange, BookingRequest, Record
 from tests.fakes.objects import A100
 from tests.fakes.principals import an_administrator, somebody
 from tests.properties import history
@@ -60,7 +60,7 @@ class PlacesMachine(Machine):
         if mine is None:
             return "there is none"
         longer, later, more = pick.many(4, 3, 3)
-        change = Change(
+        change = BookingChange(
             end=mine.end + (longer + later - 1) * HOUR,
             start=mine.start + later * HOUR if later else msgspec.UNSET,
             count=mine.count + more - 1 if more else msgspec.UNSET,

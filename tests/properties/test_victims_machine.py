@@ -14,7 +14,7 @@ import msgspec
 
 from booking.controller.reclaimer.holds.barred_nodes import BARRED_FOR
 from booking.controller.reclaimer.planning.waiting_pod import barred
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster import names
 from cluster.kube.errors import Conflict, NotFound, Refusal, Request, Unreachable
 from cluster.objects.hold import Hold
@@ -298,7 +298,7 @@ class VictimsMachine(ReclaimerWatches):
         holding = self.cluster.reclaimer._holding
         return Blocked(holding.excluded, holding.protected)
 
-    def _judge(self, before: Snapshot, fresh: dict[str, Hold], spared: list[Blocked]) -> None:
+    def _judge(self, before: ReclaimerSnapshot, fresh: dict[str, Hold], spared: list[Blocked]) -> None:
         """Law L3: each new hold, in the order in which they were planned.
 
         ``spared``: what may have been known of pods that cannot be evicted, at some time of the pass.
@@ -323,7 +323,7 @@ class VictimsMachine(ReclaimerWatches):
             standing_now[uid] = fresh[uid]
 
     def _judge_moved(
-        self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold], spared: list[Blocked]
+        self, pod: Pod, hold: Hold, before: ReclaimerSnapshot, holds: dict[str, Hold], spared: list[Blocked]
     ) -> None:
         """A pod for which others would have to leave has got what is free by now; nobody was notified yet.
 
@@ -342,12 +342,12 @@ class VictimsMachine(ReclaimerWatches):
             assert msgspec.structs.replace(hold, state=None, at=None) in tried, "it is not the best"
 
     @staticmethod
-    def _somebody_fits(before: Snapshot, fresh: dict[str, Hold]) -> bool:
+    def _somebody_fits(before: ReclaimerSnapshot, fresh: dict[str, Hold]) -> bool:
         """Whether booked pods wait that got no hold: because they fit, or wait for others who go."""
         waiting = (uid for uid in before.cover if not before.pods[uid].spec.node_name)
         return any(uid not in before.holds and uid not in fresh for uid in waiting)
 
-    def _judge_one(self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold]) -> None:
+    def _judge_one(self, pod: Pod, hold: Hold, before: ReclaimerSnapshot, holds: dict[str, Hold]) -> None:
         booking = before.cover[pod.metadata.uid]
         need = used_at_once(pod)[names.GPU_RESOURCE]
         options = {
@@ -367,7 +367,7 @@ class VictimsMachine(ReclaimerWatches):
         enough = {uids for *_, uids in mine.sets(need)}
         assert not any(frozenset(hold.victims) > uids for uids in enough), "a victim could be spared"
 
-    def _suits(self, name: str, pod: Pod, before: Snapshot) -> bool:
+    def _suits(self, name: str, pod: Pod, before: ReclaimerSnapshot) -> bool:
         node = before.nodes[name]
         is_open = not node.spec.unschedulable and not node.spec.taints
         return is_open and before.node_snapshots[name][1] == "alive" and name not in barred(pod)
@@ -419,7 +419,7 @@ class VictimsMachine(ReclaimerWatches):
             assert not pod.metadata.annotation(names.NOTICE), f"{pod.key} still has its notice"
             assert not (pod.spec.node_name and pod.metadata.annotation(names.HOLD))
 
-    def _check_served(self, now: Snapshot) -> None:
+    def _check_served(self, now: ReclaimerSnapshot) -> None:
         """A booked pod that waits has no node where others could make room."""
         for uid, booking in now.cover.items():
             pod = now.pods[uid]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from booking.controller.reclaimer.ending.booking_ends import about_to_end
 from booking.controller.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.controller.reclaimer.planning.plan import Round, first_in_time, plan, waiting_for_bookings
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.holder_cache import HolderCache
 from cluster import names
 from cluster.objects.hold import Hold
@@ -57,7 +57,7 @@ def at_some_time(before: Blocked, after: Blocked) -> list[Blocked]:
     return [before, after, never_lifted]
 
 
-def tried_holds(seen: Snapshot, spared: Blocked) -> dict[str, Hold]:
+def tried_holds(seen: ReclaimerSnapshot, spared: Blocked) -> dict[str, Hold]:
     """The holds that trying out everything finds: first without whom budgets protect, then with them."""
     found = _tried(seen, spared.all)
     if spared.by_budgets:
@@ -65,7 +65,7 @@ def tried_holds(seen: Snapshot, spared: Blocked) -> dict[str, Hold]:
     return found
 
 
-def tried_instead(pod: Pod, before: Snapshot, spared: Blocked) -> Iterator[Hold | None]:
+def tried_instead(pod: Pod, before: ReclaimerSnapshot, spared: Blocked) -> Iterator[Hold | None]:
     """What it finds for a pod in place of its hold, after all others who wait: without those, then with."""
     kept = {key: text for key, text in (pod.metadata.annotations or {}).items() if key != names.HOLD}
     asking = replace(pod, metadata=replace(pod.metadata, annotations=kept))
@@ -79,16 +79,16 @@ def tried_instead(pod: Pod, before: Snapshot, spared: Blocked) -> Iterator[Hold 
         yield replace(made.hold, state=None, at=None) if made else None
 
 
-def _inputs(seen: Snapshot, excluded: frozenset[str]) -> PlanningInputs:
+def _inputs(seen: ReclaimerSnapshot, excluded: frozenset[str]) -> PlanningInputs:
     return PlanningInputs(excluded=excluded, ending=about_to_end(seen, TERMS))
 
 
-def _tried(seen: Snapshot, excluded: frozenset[str]) -> dict[str, Hold]:
+def _tried(seen: ReclaimerSnapshot, excluded: frozenset[str]) -> dict[str, Hold]:
     made = plan(seen, _inputs(seen, excluded), search=Everything)
     return {one.pod.metadata.uid: replace(one.hold, state=None, at=None) for one in made}
 
 
-def options_on(name: str, model: str, before: Snapshot, holds: dict[str, Hold]) -> Options:
+def options_on(name: str, model: str, before: ReclaimerSnapshot, holds: dict[str, Hold]) -> Options:
     """What the node could give: by the devices, whose they are, and what becomes of those."""
     view = before.node_snapshots[name][0]
     kept = {uuid for hold in holds.values() if hold.node == name for uuid in hold.devices}
@@ -111,7 +111,7 @@ def options_on(name: str, model: str, before: Snapshot, holds: dict[str, Hold]) 
     return Options(frozenset(free), frozenset(leaving), frozenset(outgoing_devices), evictable)
 
 
-def _worked(pod: Pod, before: Snapshot) -> int:
+def _worked(pod: Pod, before: ReclaimerSnapshot) -> int:
     """Microseconds since the pod started or saved its work."""
     since = min(pod.status.start_time or before.now, before.now)
     text = pod.metadata.annotation(names.CHECKPOINT_AT)

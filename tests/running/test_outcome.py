@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.laws.broken import LawBrokenError, breach_in
-from tests.running import evidence, outcome
-from tests.running.outcome import AFTERWARDS, COLLECTION, Played
+from tests.running import outcome
+from tests.running.outcome import AFTERWARDS, Played
 
 BREACH = "LawBrokenError('L1', 'GPU-1 has two pods', ['first', 'second'])"
 HEAD = "import pytest\nfrom tests.laws.broken import LawBrokenError\n"
@@ -47,11 +46,6 @@ def test_a_failure_is_recorded_with_its_reason_and_the_state_of_the_machine(tmp_
     assert first.at.endswith("+00:00")
     assert first.sections[0].title == "assertion"
     assert first.sections[0].lines[0].endswith("assert 1 == 2")
-
-
-def test_evidence_is_recorded_of_the_first_failure_alone(tmp_path: Path) -> None:
-    _, played = session(tmp_path, "def test_a(): assert 0\ndef test_b(): assert 0\n")
-    assert [bool(failure.sections) for failure in played.failures] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -93,98 +87,9 @@ def test_a_law_broken_after_the_last_test_is_reported_like_any_other(tmp_path: P
     assert done.returncode == outcome.FAILED
 
 
-def test_a_failure_at_the_end_of_an_interrupted_session_is_reported_and_hides_nothing(
-    tmp_path: Path,
-) -> None:
-    done, played = session(
-        tmp_path,
-        "@pytest.fixture(scope='session')\ndef f():\n    yield\n    raise OSError('it does not stop')\n"
-        f"@pytest.fixture\ndef g(f):\n    yield\n    raise {BREACH}\n"
-        "def test_a(g): pass\ndef test_b(g): pass\n",
-    )
-    assert [(failure.name, failure.when, failure.law) for failure in played.failures] == [
-        ("test_a", "teardown", "L1"),
-        ("test_a", AFTERWARDS, None),
-    ]
-    assert done.returncode == outcome.FAILED
-    assert "it does not stop" in done.stdout
-    assert "short test summary" in done.stdout
-
-
 def test_a_law_broken_on_purpose_ends_nothing(tmp_path: Path) -> None:
     done, played = session(
         tmp_path,
         f"def test_a():\n    with pytest.raises(LawBrokenError): raise {BREACH}\ndef test_b(): pass\n",
     )
     assert (done.returncode, played.failures, played.passed) == (0, (), 2)
-
-
-def test_the_law_is_reported_where_a_test_fails_and_breaks_a_law_at_its_end(tmp_path: Path) -> None:
-    _, played = session(
-        tmp_path,
-        f"@pytest.fixture\ndef f():\n    yield\n    raise {BREACH}\ndef test_a(f): assert 0\n",
-    )
-    (failure,) = played.failures
-    assert (failure.law, failure.when) == ("L1", "teardown")
-    assert failure.sections
-
-
-def test_evidence_is_recorded_of_a_broken_law_though_another_test_failed_before(
-    tmp_path: Path,
-) -> None:
-    _, played = session(tmp_path, f"def test_a(): assert 0\ndef test_b(): raise {BREACH}\n")
-    assert [bool(failure.sections) for failure in played.failures] == [True, True]
-    assertion = played.failures[1].sections[0]
-    assert assertion.newest
-    assert any(line.endswith("second") for line in assertion.lines)
-
-
-def test_a_collection_error_is_a_failure_and_tests_that_did_not_run_are_counted(tmp_path: Path) -> None:
-    (tmp_path / "test_other.py").write_text("import nothing_of_this_name\n")
-    done, played = session(tmp_path, "def test_a(): pass\n")
-    assert [(failure.when, "nothing_of_this_name" in failure.reason) for failure in played.failures] == [
-        (COLLECTION, True)
-    ]
-    assert played.passed == 0
-    assert done.returncode > outcome.FAILED
-
-
-def test_tests_that_did_not_run_any_more_are_counted(tmp_path: Path) -> None:
-    _, played = session(tmp_path, "def test_a(): assert 0\ndef test_b(): pass\n", "--maxfail=1")
-    assert (len(played.failures), played.unplayed) == (1, 1)
-
-
-def test_everything_before_the_kill_is_known_of_a_killed_run(tmp_path: Path) -> None:
-    program = (
-        "import os, signal\ndef test_a(): assert 0\ndef test_b(): os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    done, played = session(tmp_path, program)
-    assert done.returncode < 0
-    assert [failure.name for failure in played.failures] == ["test_a"]
-    assert played.unplayed == 1
-
-
-def test_nothing_is_known_of_a_run_that_recorded_nothing(tmp_path: Path) -> None:
-    assert outcome.read(tmp_path / "played.json") is None
-
-
-def test_a_broken_law_is_found_in_groups_behind_causes_and_in_cycles() -> None:
-    breach = LawBrokenError("L2", "bob-1 was booked")
-    group = BaseExceptionGroup("two", [OSError(), BaseExceptionGroup("one", [breach])])
-    assert breach_in(group) is breach
-    first, second = OSError(), OSError()
-    first.__context__, second.__context__ = second, first
-    assert breach_in(first) is None
-    second.__cause__ = breach
-    assert breach_in(first) is breach
-    assert breach_in(None) is None
-
-
-def test_a_reason_is_one_line_and_that_of_a_group_its_first() -> None:
-    assert evidence.reason_of(OSError("\n\n  the disk \nis full")) == "OSError: the disk"
-    assert evidence.reason_of(BaseExceptionGroup("two", [ValueError(), OSError("x")])) == "ValueError"
-    assert evidence.reason_of(None) == ""
-
-
-def test_a_tests_folder_is_named_after_it() -> None:
-    assert evidence.folder_of("tests/e2e/test_x.py::test_y[a b/c]") == "e2e-test_x.py-test_y-a-b-c"

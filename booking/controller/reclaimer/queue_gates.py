@@ -11,7 +11,7 @@ import structlog
 
 from booking.controller.reclaimer.context import ReclaimerContext
 from booking.controller.reclaimer.recent_requests import RecentRequests
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.settings import EvictionSettings
 from cluster.decide.queueing import GateQueue, Order, Step, step, ungate_all
 from cluster.kube.errors import ApiError, Conflict, NotFound
@@ -49,7 +49,7 @@ class QueueGates:
         self._unknown_since: float | None = None
         """Since when it is unknown what is free."""
 
-    def reconcile(self, snapshot: Snapshot, *, without_a_turn: Iterable[Pod] = ()) -> None:
+    def reconcile(self, snapshot: ReclaimerSnapshot, *, without_a_turn: Iterable[Pod] = ()) -> None:
         """One step; what fails is tried again.
 
         Args:
@@ -84,7 +84,7 @@ class QueueGates:
     def _forget(self) -> None:
         self._expected, self._unbound, self._seen = {}, frozenset(), []
 
-    def _advance(self, snapshot: Snapshot) -> None:
+    def _advance(self, snapshot: ReclaimerSnapshot) -> None:
         begun = self._clock.monotonic()
         if begun < self._next:
             return
@@ -143,7 +143,7 @@ class QueueGates:
 
 
 def _all_that_counts(
-    snapshot: Snapshot, waiting: list[Pod], unbound: frozenset[tuple[str, str]]
+    snapshot: ReclaimerSnapshot, waiting: list[Pod], unbound: frozenset[tuple[str, str]]
 ) -> list[Any]:
     """All inputs of a step: the same objects where nothing has changed, so cheap to compare."""
     agents = [snapshot.node_snapshots[name][1] for name in snapshot.node_snapshots]

@@ -32,7 +32,7 @@ from booking.controller.reclaimer.planning.plan import Plan, plan, plan_with_oth
 from booking.controller.reclaimer.queue_gates import QueueGates
 from booking.controller.reclaimer.reservations.manifest import ReservationTerms
 from booking.controller.reclaimer.reservations.reservations import Reservations
-from booking.controller.reclaimer.snapshot import Snapshot, take
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot, take
 from booking.controller.reclaimer.stripped_pods import StrippedPods
 from booking.eviction.holder_cache import HolderCache
 from booking.eviction.settings import EvictionSettings
@@ -271,7 +271,7 @@ class Reclaimer:
     def _gives_turns(self) -> bool:
         return self._fair_shares().effective(maia=self._terms.maia) != "off"
 
-    def _give_turns(self, snapshot: Snapshot, *, since: float) -> None:
+    def _give_turns(self, snapshot: ReclaimerSnapshot, *, since: float) -> None:
         """Free devices to waiting pods without a booking, in the order of fair shares."""
         if not self._gives_turns:
             self._turns.forget()
@@ -295,7 +295,7 @@ class Reclaimer:
         self._are_written(plans, since=since)
         self._holding.begin(snapshot)
 
-    def _snapshot(self) -> Snapshot:
+    def _snapshot(self) -> ReclaimerSnapshot:
         now = take(
             self._cache,
             self._clock,
@@ -313,7 +313,7 @@ class Reclaimer:
         """
         read_bookings(self._kube, self._cache)
 
-    def _advance_comebacks(self, snapshot: Snapshot) -> None:
+    def _advance_comebacks(self, snapshot: ReclaimerSnapshot) -> None:
         """Comebacks first: a pod that has left already must not wait for anything else."""
         ordered = (pod.metadata.uid for pod, _ in ordered_to_go(snapshot))
         wanted = {*snapshot.victims, *snapshot.over_users, *ordered, *self._broken_gangs.going}
@@ -338,7 +338,7 @@ class Reclaimer:
                 except ApiError as error:
                     self._failures.note("clear condition", pod.key, error)
 
-    def _moved(self, snapshot: Snapshot) -> Snapshot:
+    def _moved(self, snapshot: ReclaimerSnapshot) -> ReclaimerSnapshot:
         """The snapshot after a pod for which others would have to leave has got free devices instead.
 
         Or devices of other pods, where budgets protect those.
@@ -357,7 +357,7 @@ class Reclaimer:
             self._failures.note("plan", found.pod.key, error)
         return self._snapshot()
 
-    def _with_other_victims(self, snapshot: Snapshot, inputs: PlanningInputs) -> Plan | None:
+    def _with_other_victims(self, snapshot: ReclaimerSnapshot, inputs: PlanningInputs) -> Plan | None:
         """Victims that no budget protects; where there are none, the cheapest of those that budgets protect.
 
         The latter only where budgets were just learnt of: later the hold stands, whoever is cheaper by then.
@@ -372,15 +372,15 @@ class Reclaimer:
                 return found
         return None
 
-    def _report_stripped(self, snapshot: Snapshot) -> None:
+    def _report_stripped(self, snapshot: ReclaimerSnapshot) -> None:
         with self._cache.locked():
             stripped = dict(self._cache.stripped)
         self._stripped_pods.reconcile(stripped, snapshot.now)
 
-    def _inputs(self, snapshot: Snapshot) -> PlanningInputs:
+    def _inputs(self, snapshot: ReclaimerSnapshot) -> PlanningInputs:
         return PlanningInputs(excluded=self._holding.excluded, ending=about_to_end(snapshot, self._terms))
 
-    def _plan(self, snapshot: Snapshot, *, since: float) -> None:
+    def _plan(self, snapshot: ReclaimerSnapshot, *, since: float) -> None:
         if self._holding.shows_dropped_hold:
             return
         inputs = self._inputs(snapshot)
@@ -393,7 +393,7 @@ class Reclaimer:
             self._holding.begin(snapshot)
 
     def _plan_despite_blockers(
-        self, snapshot: Snapshot, inputs: PlanningInputs, plans: list[Plan], *, since: float
+        self, snapshot: ReclaimerSnapshot, inputs: PlanningInputs, plans: list[Plan], *, since: float
     ) -> list[Plan]:
         """Write holds that only budgets stand against; returns the plans that other blockers make useless.
 
@@ -435,7 +435,7 @@ class Reclaimer:
         return True
 
 
-def is_recovering(snapshot: Snapshot) -> bool:
+def is_recovering(snapshot: ReclaimerSnapshot) -> bool:
     """Whether Leases may look expired only because the API server was away.
 
     After an outage of a minute all signs of life are old: agents' Leases, and the kubelets' own, so

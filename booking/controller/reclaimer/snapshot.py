@@ -36,7 +36,7 @@ MIRROR_STALE_AFTER: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class ReclaimerSnapshot:
     """Immutable values: a decision based on it needs no lock, no clock and no API server."""
 
     now: datetime
@@ -175,11 +175,11 @@ class Snapshot:
             found.setdefault(hold.node, []).append((uid, hold))
         return found
 
-    def with_holds(self, more: Mapping[str, Hold]) -> "Snapshot":
+    def with_holds(self, more: Mapping[str, Hold]) -> "ReclaimerSnapshot":
         """This snapshot with holds that the cache does not show yet."""
         return replace(self, holds={**self.holds, **more})
 
-    def without_holds(self, uids: frozenset[str]) -> "Snapshot":
+    def without_holds(self, uids: frozenset[str]) -> "ReclaimerSnapshot":
         """This snapshot without holds that were dropped though the cache still shows them."""
         return replace(self, holds={uid: hold for uid, hold in self.holds.items() if uid not in uids})
 
@@ -192,13 +192,13 @@ def take(
     *,
     policy: VictimPolicy = LEAST_LOST_WORK,
     gives_turns: bool = False,
-) -> Snapshot:
+) -> ReclaimerSnapshot:
     """The cluster at this instant; parts that have not changed since the last snapshot are reused."""
     now = clock.now()
     with cache.locked() as ledger:
         pods = dict(cache.pods)
         cluster_objects = cache.cluster_objects()
-        return Snapshot(
+        return ReclaimerSnapshot(
             now=now,
             pods=pods,
             annotated=dict(cache.annotated),

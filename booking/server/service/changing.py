@@ -11,7 +11,7 @@ from booking.server.capacity.capacity import Capacity
 from booking.server.errors import RefusedError
 from booking.server.evaluation import request_validation
 from booking.server.evaluation.evaluate import Decision
-from booking.server.records import BookingRequest, Change, Record
+from booking.server.records import BookingChange, BookingRequest, Record
 from booking.server.service import audit_entries
 from booking.server.service.authorization import Expected, reason_of
 from booking.server.service.context import ServiceContext
@@ -25,7 +25,7 @@ def change(
     context: ServiceContext,
     who: Principal,
     booking_id: str,
-    change: Change,
+    change: BookingChange,
     *,
     expected: Expected,
     reason: str | None,
@@ -65,7 +65,7 @@ def dry_run(
     context: ServiceContext,
     who: Principal,
     booking_id: str,
-    change: Change,
+    change: BookingChange,
     *,
     expected: Expected,
     reason: str | None,
@@ -81,7 +81,7 @@ def _trial(
     context: ServiceContext,
     who: Principal,
     booking_id: str,
-    change: Change,
+    change: BookingChange,
     *,
     capacity: Capacity,
     expected: Expected,
@@ -101,7 +101,7 @@ def _trial(
     return decide
 
 
-def _ends_it(record: Record, change: Change, now: datetime) -> bool:
+def _ends_it(record: Record, change: BookingChange, now: datetime) -> bool:
     """Whether a running booking would be over: that is a release, to which the rules do not apply."""
     end = change.end
     if record.state(now) != "active" or end is UNSET or any(request_validation.of_instant("end", end)):
@@ -110,7 +110,7 @@ def _ends_it(record: Record, change: Change, now: datetime) -> bool:
     return not is_moved and record.start < end <= now
 
 
-def _request(record: Record, change: Change) -> BookingRequest:
+def _request(record: Record, change: BookingChange) -> BookingRequest:
     """The whole booking as it should become.
 
     One GPU is always on one node. If more are requested, the topology is chosen as for a new booking.

@@ -14,7 +14,7 @@ from booking.principals import Principal
 from booking.server.capacity.capacity import Capacity
 from booking.server.evaluation.alternatives import Alternative
 from booking.server.evaluation.evaluate import Decision
-from booking.server.records import BookingRequest, Change, Record, Slot, SlotRequest
+from booking.server.records import BookingChange, BookingRequest, Record, Slot, SlotRequest
 from booking.server.service import (
     administration,
     changing,
@@ -237,7 +237,7 @@ class BookingService(ClusterOrders):
         self,
         who: Principal,
         booking_id: str,
-        change: Change,
+        change: BookingChange,
         *,
         expected: Expected = None,
         reason: str | None = None,
@@ -262,7 +262,7 @@ class BookingService(ClusterOrders):
         self,
         who: Principal,
         booking_id: str,
-        change: Change,
+        change: BookingChange,
         *,
         expected: Expected = None,
         reason: str | None = None,

@@ -27,10 +27,6 @@ def test_by_default_bare_pods_come_back_without_a_gpu_and_pods_of_controllers_st
     )
 
 
-def test_pods_that_all_stay_are_described_in_one_message() -> None:
-    assert messages("demote", "demote") == (f"Its pods {STAY}", f"Its pods {STAY}")
-
-
 @pytest.mark.parametrize("owned", ACTIONS)
 @pytest.mark.parametrize("bare", ACTIONS)
 def test_the_messages_say_which_pods_end_and_to_save_work_first(bare: EndAction, owned: EndAction) -> None:
@@ -43,11 +39,3 @@ def test_the_messages_say_which_pods_end_and_to_save_work_first(bare: EndAction,
     assert ("come back without a GPU" in after) is (bare == "recreate-without-gpu")
     assert ("do not come back" in after) is (bare == "delete")
     assert (STAY in after) is not all(ends)
-
-
-@pytest.mark.parametrize("is_owned", [False, True], ids=["bare", "of a controller"])
-@pytest.mark.parametrize("action", ACTIONS)
-def test_the_message_about_one_pod_says_what_to_do(action: EndAction, *, is_owned: bool) -> None:
-    message = end_effects.of_one(action, is_owned=is_owned)
-    assert ("stays" in message) is (action == "demote")
-    assert "save your work" in message

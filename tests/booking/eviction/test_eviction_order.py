@@ -1,27 +1,19 @@
 """Which pod would be evicted next: the reclaimer's own choice, one after the other."""
 
-from datetime import timedelta
-
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from booking.controller.reclaimer import snapshot
 from booking.controller.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
-from booking.eviction.eviction_order import NextVictim, in_words, order, why
+from booking.eviction.eviction_order import NextVictim, order, why
 from booking.eviction.holder_cache import HolderCache
-from booking.eviction.settings import EvictionSettings
 from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.pods import Pod
 from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding, started
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a_booking, a_node, a_pod, shared_gpu
-
-MINUTE = timedelta(minutes=1)
-SECOND = timedelta(seconds=1)
-
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
 FLOW = {"apiVersion": "example.com/v1", "kind": "Flow", "name": "f", "uid": "f", "controller": True}
@@ -49,15 +41,6 @@ def test_for_each_model_the_pod_that_loses_least_is_first() -> None:
     )
 
 
-def test_among_equal_pods_the_one_evicted_less_often_is_first_and_the_message_says_so() -> None:
-    cluster = FakeCluster()
-    cluster.run("unlucky", "n0", 0, evictions=2)
-    cluster.run("lucky", "n1", 0)
-    found = following(cluster)
-    assert uids(found) == ["lucky", "unlucky"]
-    assert why(found[1], position=2).endswith("the second least. It was evicted 2 times before.")
-
-
 def test_booked_pods_and_those_that_leave_already_are_not_in_the_order() -> None:
     cluster = FakeCluster()
     cluster.run("booked", "n0", 0)
@@ -77,20 +60,6 @@ def test_everything_about_a_pod_is_reported_for_each_of_its_models() -> None:
         NextVictim(model=A100, gpus=2, free=2, **both),
         NextVictim(model=A6000, gpus=1, free=1, **both),
     )
-
-
-def test_the_models_are_ordered_by_name() -> None:
-    cluster = FakeCluster()
-    cluster.run("other", "n0", 2)
-    cluster.run("one", "n1", 0)
-    assert [one.model for one in following(cluster)] == [A100, A6000]
-
-
-def test_the_cost_of_a_restart_is_added_for_each_gpu() -> None:
-    cluster = FakeCluster()
-    cluster.run("pair", "n0", 0, 1)
-    (found,) = order(cluster.now(EvictionSettings(restart_cost_seconds=1.5)))
-    assert found.lost == 2 * (HOUR + 1.5 * SECOND)
 
 
 def test_what_a_controller_loses_with_a_pod_counts_and_is_said() -> None:
@@ -134,15 +103,6 @@ def test_pods_that_share_a_gpu_are_in_the_order_together_by_what_all_of_them_los
     )
 
 
-def test_only_the_given_nodes_count_and_there_may_be_none() -> None:
-    cluster = FakeCluster()
-    cluster.run("here", "n0", 0)
-    cluster.run("there", "n1", 0)
-    assert uids(order(cluster.now(), nodes=iter(["n0"]))) == ["here"]
-    assert [one.free for one in order(cluster.now(), nodes=["n0"])] == [1]
-    assert order(cluster.now(), nodes=[]) == ()
-
-
 def test_among_equally_cheap_pods_the_newest_is_first_and_then_the_lowest_uid() -> None:
     cluster = FakeCluster()
     for name, hours, node, index in (("a", 2, "n0", 0), ("c", 1, "n1", 0), ("b", 1, "n0", 1)):
@@ -157,40 +117,6 @@ def test_a_pod_whose_devices_are_all_unhealthy_frees_nothing_and_is_not_in_the_o
     cluster.run("unhealthy", "n0", 0)
     cluster.run("half", "n0", 1)
     assert uids(following(cluster)) == ["half"]
-
-
-@pytest.mark.parametrize(
-    ("position", "rank"),
-    [
-        (1, "the least"),
-        (2, "the second least"),
-        (3, "the third least"),
-        (4, "number 4 from the least"),
-        (11, "number 11 from the least"),
-    ],
-)
-def test_each_place_in_the_order_has_its_own_wording(position: int, rank: str) -> None:
-    cluster = FakeCluster()
-    cluster.run("one", "n0", 0, evictions=1)
-    (found,) = following(cluster)
-    assert why(found, position=position) == (
-        f"No booking covers it, and its eviction would lose 1 hour of GPU time: {rank}. "
-        "It was evicted 1 time before."
-    )
-
-
-@pytest.mark.parametrize(
-    ("lost", "words"),
-    [
-        (timedelta(), "less than a minute"),
-        (MINUTE - SECOND, "less than a minute"),
-        (MINUTE, "1 minute"),
-        (2 * MINUTE - SECOND, "1 minute"),
-        (25 * HOUR + 59 * SECOND, "1 day 1 hour"),
-    ],
-)
-def test_gpu_time_is_reported_in_whole_minutes(lost: timedelta, words: str) -> None:
-    assert in_words(lost) == words
 
 
 @given(st.lists(st.tuples(st.sampled_from(("n0", "n1")), st.integers(0, 2), st.integers(0, 9)), max_size=6))

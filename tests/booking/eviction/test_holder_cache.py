@@ -15,22 +15,18 @@ from booking.eviction.holder_cache import (
     NodeHolders,
 )
 from booking.eviction.settings import EvictionSettings
-from booking.eviction.snapshot import EvictionSnapshot
-from booking.eviction.victims import LeastLostWork, LostWork
+from booking.eviction.victims import LostWork
 from booking.server.cluster_status import StatusSnapshot
 from cluster import names
 from cluster.decide.eviction.costs import Work, microseconds
 from cluster.decide.eviction.victim_selection import Victim
-from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import HANGS_AFTER
 from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
-from cluster.objects.pods import Pod
 from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding, started
-from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_booking, a_node, a_pod
+from tests.fakes.objects import A100, A6000, EPOCH, a100, a_booking, a_node, a_pod
 
-SECOND = timedelta(seconds=1)
 SLICE = f"{A100}-MIG-1g.10gb"
 MICROSECOND = timedelta(microseconds=1)
 
@@ -113,12 +109,6 @@ def test_l6_nothing_is_planned_on_a_node_whose_annotations_are_unreadable() -> N
     assert HolderCache().at(cluster.now())["n0"].by_model == {}
 
 
-def test_a_node_without_devices_has_no_models() -> None:
-    cluster = FakeCluster()
-    cluster.cache.of(NODES).upsert(a_node("bare"))
-    assert HolderCache().at(cluster.now())["bare"].by_model == {}
-
-
 # --- which pods may be evicted, and which leave --------------------------------------------------------
 def test_l2_a_booked_pod_is_not_evictable_from_the_start_of_its_booking_to_its_end() -> None:
     cluster = FakeCluster()
@@ -162,10 +152,6 @@ def test_each_device_that_an_eviction_frees_has_the_time_of_the_last_saved_work(
     cluster.cache.of(PODS).upsert(started(holding("static", "n0", 5).of_a_daemon_set(), EPOCH))
     old, young = (microseconds(EPOCH - hours * HOUR) for hours in (9, 1))
     assert read(cluster).latest == (NEVER_LATER, young, young, old)
-
-
-def test_no_instant_is_as_late_as_never() -> None:
-    assert microseconds(EPOCH.replace(year=9999)) < NEVER_LATER
 
 
 def test_a_victim_costs_what_all_its_gpus_lose_even_if_only_some_are_needed() -> None:
@@ -263,33 +249,12 @@ def test_a_node_is_read_again_when_its_holder_is_no_longer_known_and_when_it_is_
     assert read_again(without, replace(without, pods=dict(without.pods))) == []
 
 
-def test_nodes_come_and_go() -> None:
-    cluster = two_used_nodes()
-    before = cluster.now()
-    cluster.cache.of(NODES).remove(a_node("n0", version=9))
-    cluster.cache.of(NODES).upsert(a_node("n2", a6000(0, "n2")))
-    then, found = after(before, cluster.now())
-    assert set(found) == {"n1", "n2"}
-    assert found["n1"] is then["n1"]
-
-
 def test_a_node_is_read_again_when_its_pod_becomes_booked_and_when_it_no_longer_is() -> None:
     free, booking = two_used_nodes().now(), a_booking()
     booked = replace(free, cover={"uid-one": booking, "uid-elsewhere": booking})
     assert read_again(free, booked) == ["n0"]
     assert read_again(booked, free) == ["n0"]
     assert read_again(booked, replace(free, cover={"uid-elsewhere": booking})) == ["n0"]
-
-
-def test_a_node_is_read_again_when_another_of_its_pods_is_booked() -> None:
-    cluster = two_used_nodes()
-    cluster.run("three", "n0", 1)
-    free, booking = cluster.now(), a_booking()
-    first, second, both = (
-        replace(free, cover=dict.fromkeys(uids, booking))
-        for uids in (["uid-one"], ["uid-three"], ["uid-one", "uid-three"])
-    )
-    assert read_again(first, second) == read_again(first, both) == read_again(both, first) == ["n0"]
 
 
 def test_a_node_is_not_read_again_when_its_booked_pods_are_covered_by_another_booking() -> None:
@@ -323,13 +288,6 @@ def test_nothing_is_read_again_when_namespaces_change_and_the_same_are_protected
     assert read_again(with_namespace(free, vision=True), with_namespace(free, vision=True, new=False)) == []
 
 
-def test_a_newly_protected_namespace_is_noticed_after_a_change_without_effect() -> None:
-    free, cache = two_used_nodes().now(), HolderCache()
-    for snapshot in (free, with_namespace(free, vision=False), with_namespace(free, default=True)):
-        found = cache.at(snapshot)
-    assert evictable(found["n0"].by_model[A100]) == []
-
-
 @pytest.mark.parametrize(
     ("terms", "expected"),
     [(EvictionSettings(), []), (EvictionSettings(namespace="default"), ["n0", "n1"])],
@@ -340,29 +298,6 @@ def test_everything_is_read_again_when_the_relevant_settings_change(
 ) -> None:
     before = two_used_nodes().now()
     assert read_again(before, replace(before, terms=terms)) == expected
-
-
-class OneStays(LeastLostWork):
-    """Another policy: the pod one is left alone."""
-
-    def protection(self, pod: Pod, holding: PodHoldings | None, instant: EvictionSnapshot) -> str | None:
-        return "it is one" if pod.metadata.name == "one" else super().protection(pod, holding, instant)
-
-
-def test_everything_is_read_again_by_another_policy_which_decides_who_may_be_evicted() -> None:
-    before = two_used_nodes().now()
-    now = replace(before, policy=OneStays())
-    then, found = after(before, now)
-    assert [evictable(holders["n0"].by_model[A100]) for holders in (then, found)] == [["one"], []]
-    assert evictable(found["n1"].by_model[A100]) == ["two"]
-
-
-def test_changed_settings_cause_one_new_read() -> None:
-    before, cache = two_used_nodes().now(), HolderCache()
-    cache.at(before)
-    now = replace(before, terms=EvictionSettings(namespace="default"))
-    found = dict(cache.at(now))
-    assert all(holders is found[name] for name, holders in cache.at(now).items())
 
 
 # --- what changes with time alone ----------------------------------------------------------------------
@@ -392,31 +327,10 @@ def test_a_node_is_read_again_at_the_instant_at_which_its_pod_counts_differently
     assert read_again(then, replace(then, now=then.now + HOUR)) == []
 
 
-def test_the_next_of_several_such_instants_counts() -> None:
-    cluster, terms = two_used_nodes(), EvictionSettings(maia=True)
-    for number, hours in enumerate((3, 1, 2)):
-        until = (EPOCH + hours * HOUR).isoformat()
-        pod = holding(f"p{number}", "n0", number).with_annotation(names.TERMINATE_AT, until)
-        cluster.cache.of(PODS).upsert(pod.obj)
-    now = cluster.now(terms)
-    assert HolderCache().at(now)["n0"].until == EPOCH + HOUR
-    assert HolderCache().at(replace(now, now=EPOCH + HOUR))["n0"].until == EPOCH + 2 * HOUR
-
-
 def test_the_ends_of_maias_grants_matter_only_where_grants_count() -> None:
     cluster = two_used_nodes()
     granted(cluster)
     assert HolderCache().at(cluster.now())["n0"].until is None
-
-
-def test_a_terminating_pod_with_a_grant_counts_differently_at_the_earlier_instant() -> None:
-    cluster = two_used_nodes()
-    until = (EPOCH + HOUR).isoformat()
-    cluster.cache.of(PODS).upsert(
-        holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).terminating().obj
-    )
-    now = cluster.now(EvictionSettings(maia=True))
-    assert HolderCache().at(now)["n0"].until == EPOCH + HANGS_AFTER
 
 
 def test_mig_devices_are_read_by_their_model_whatever_their_resource() -> None:

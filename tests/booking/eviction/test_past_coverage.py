@@ -177,20 +177,6 @@ def test_a_pod_with_a_booking_written_on_it_keeps_it_however_many_pods_are_older
     assert together([booking], a_snapshot([booking], [*older, annotated])) == [("b0", "uid-late")]
 
 
-def test_a_pod_that_an_overlapping_booking_covered_was_not_covered_by_this_one() -> None:
-    long, short = a_past("b0", count=1, hours=(5, 1)), a_past("b1", count=1, hours=(4, 2))
-    pods = [a_pod_of(f"p{number}", gpus=1, age=9 - number) for number in range(3)]
-    found = together([long, short], a_snapshot([long, short], pods))
-    assert found == [("b1", "uid-p1"), ("b0", "uid-p0")]
-
-
-def test_at_each_end_only_the_pods_created_before_it_count() -> None:
-    bookings = [a_past(f"b{number}", count=1, hours=(6 - number, 5 - number)) for number in range(4)]
-    young: datetime = NOW - timedelta(hours=3)
-    pod = a_pod("p").of("alice").created(young).asks(1).obj
-    assert [name for name, _ in together(bookings, a_snapshot(bookings, [pod]))] == ["b3"]
-
-
 # --- one booking, one instant ------------------------------------------------------------------------
 
 
@@ -274,9 +260,3 @@ def test_only_bookings_that_are_over_and_were_not_empty_are_reported(
     booking = a_past("b0", count=1, hours=hours)
     pod = a_pod_of("p", gpus=1, age=9)
     assert together([booking], a_snapshot([booking], [pod])) == [("b0", "uid-p")] * is_over
-
-
-def test_consecutive_bookings_cover_the_same_pod_in_turn() -> None:
-    bookings = [a_past("b1", count=1, hours=(2, 1)), a_past("b0", count=1, hours=(3, 2))]
-    pods = [a_pod_of("first", gpus=1, age=9), a_pod_of("second", gpus=1, age=8)]
-    assert together(bookings, a_snapshot(bookings, pods)) == [("b0", "uid-first"), ("b1", "uid-first")]

@@ -6,7 +6,6 @@ from typing import Final
 
 import pytest
 
-from booking.eviction.maia_grants import granted_until
 from booking.eviction.settings import EvictionSettings
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.server.cluster_status import StatusSnapshot
@@ -73,19 +72,6 @@ def test_the_controller_of_a_pod_is_reported_before_its_unknown_devices() -> Non
     assert why(daemon, is_known=False) == "pods of a DaemonSet are never evicted"
 
 
-def test_a_booking_that_covers_another_pod_does_not_protect_this_one() -> None:
-    instant = an_instant(holding("one", "n0", 0))
-    assert why(replace(instant, cover={"uid-two": a_booking()})) is None
-
-
-def test_only_the_pods_own_namespace_protects_it() -> None:
-    instant = an_instant(holding("one", "n0", 0))
-    meta = Meta(name="vision", annotations={names.NEVER_EVICT: "true"})
-    assert why(replace(instant, namespaces={"vision": Namespace(metadata=meta)})) is None
-    home = replace(instant, terms=EvictionSettings(namespace="default"))
-    assert why(home) == "pods of the namespace default are never evicted"
-
-
 @pytest.mark.parametrize(
     "held",
     [
@@ -109,17 +95,3 @@ def test_l2_a_grant_of_maia_protects_until_its_last_microsecond() -> None:
     instant = an_instant(granted(holding("one", "n0", 0)))
     assert why(replace(instant, now=EPOCH + HOUR - MICROSECOND)) == GRANTED
     assert why(replace(instant, now=EPOCH + HOUR)) is None
-
-
-def test_a_grant_of_maia_is_read_only_where_it_counts_and_for_any_instant() -> None:
-    pod = granted(holding("one", "n0", 0)).obj
-    assert granted_until(pod, WITH_MAIA) == EPOCH + HOUR
-    assert granted_until(pod, EvictionSettings()) is None
-    past = EPOCH.replace(year=1900)
-    assert granted_until(granted(holding("one", "n0", 0), past).obj, WITH_MAIA) == past
-
-
-def test_a_pod_that_our_booking_covers_or_without_the_annotation_has_no_grant_of_maia() -> None:
-    ours = granted(holding("one", "n0", 0)).with_annotation(names.BOOKING, "b-1").obj
-    assert granted_until(ours, WITH_MAIA) is None
-    assert granted_until(holding("one", "n0", 0).obj, WITH_MAIA) is None

@@ -51,16 +51,6 @@ def test_an_exemption_holds_from_its_first_instant_up_to_but_not_at_its_end(
     assert exempted(an_exemption({"buffer": 3}, start, end), later=later).buffer == expected
 
 
-@pytest.mark.parametrize("order", [1, -1])
-def test_between_two_adjoining_exemptions_no_instant_has_both_or_neither(order: int) -> None:
-    both = (an_exemption({"buffer": 3}, -1, 0), an_exemption({"buffer": 4}, 0, 1))[::order]
-    assert [exempted(*both, later=later).buffer for later in (-INSTANT, timedelta())] == [3, 4]
-
-
-def test_an_exemption_of_zero_length_never_holds() -> None:
-    assert exempted(an_exemption({"buffer": 3}, 0, 0)).buffer == 7
-
-
 # --- what it says ----------------------------------------------------------------------------------------
 
 
@@ -104,12 +94,6 @@ def test_the_narrower_and_then_the_newer_of_two_contradicting_exemptions_wins(
     assert exempted(*exemptions[::order]).buffer == expected
 
 
-def test_an_exemption_lifts_a_limit_that_the_policy_sets() -> None:
-    policy = Policy(defaults={"max_concurrent_gpus": 2, "horizon": Duration(30)})
-    found = exempted(an_exemption({"max_concurrent_gpus": None, "horizon": "none"}), policy=policy)
-    assert (found.max_concurrent_gpus, found.horizon) == (None, None)
-
-
 def test_an_exemption_that_sets_the_longest_below_the_policys_shortest_moves_it() -> None:
     policy = Policy(
         defaults={"shortest": Duration(2)}, users={"alice": Scope(values={"longest": Duration(9)})}
@@ -144,42 +128,10 @@ def test_limits_of_an_exemption_that_are_unknown_or_impossible_are_left_out(beyo
 # --- which can be granted --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ({"cooldown": "0d"}, {"cooldown": Duration()}),
-        ({"shortest": "20d"}, {"shortest": Duration(20)}),
-        ({"longest": "1h"}, {"longest": Duration(0, 3600)}),
-        (
-            {"shortest": "2h", "longest": "120m"},
-            {"shortest": Duration(0, 7200), "longest": Duration(0, 7200)},
-        ),
-        ({"scope": "model", "may_extend": False}, {"scope": "model", "may_extend": False}),
-        ({"granularity": "none", "spontaneous": None}, {"granularity": None, "spontaneous": None}),
-        ({"max_gpus_per_booking": 0}, {"max_gpus_per_booking": 0}),
-    ],
-)
-def test_an_exemption_is_read_like_the_policy_file(written: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert read_exemption(written) == expected
-
-
 @pytest.mark.parametrize("limit", LIMIT_NAMES)
 def test_every_limit_of_the_policy_can_be_exempted_from(limit: str) -> None:
     manual = getattr(Limits(), limit)
     assert read_exemption({limit: str(manual) if isinstance(manual, Duration) else manual}) == {limit: manual}
-
-
-def test_all_mistakes_are_reported_at_once() -> None:
-    with pytest.raises(ValueMistakeError) as refusal:
-        read_exemption({"cooldwn": "1d", "buffer": "x", "max_active": 0, "max_planned": 0})
-    message = str(refusal.value)
-    for part in (
-        "is cooldown meant",
-        "buffer is a whole number",
-        "max_active is between",
-        "max_planned is between",
-    ):
-        assert message.count(part) == 1
 
 
 @pytest.mark.parametrize("key", ["pools", "members", "zone", "visibility"])

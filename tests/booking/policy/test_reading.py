@@ -66,12 +66,6 @@ users:
     )
 
 
-@pytest.mark.parametrize("text", ["version: 1", "version: 1\nzone: UTC"])
-def test_a_policy_may_name_version_1(text: str) -> None:
-    assert read_policy(text) == Policy()
-    assert read_policy(text).version == Policy().version
-
-
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
@@ -170,23 +164,6 @@ def test_a_duplicate_key_is_refused() -> None:
     ]
     assert refused("pools:\n  A B: {}\n  A-B: {}\n") == [
         "Line 3, pools.A-B: The model A-B is here twice, in two spellings."
-    ]
-
-
-def test_limits_that_cannot_be_kept_are_refused_in_their_scope() -> None:
-    text = (
-        "defaults:\n  longest: 12h\n  shortest: 1h\npools:\n  a:\n    shortest: 20d\n"
-        "groups:\n  g: {longest: 10m}\n"
-    )
-    assert refused(text) == [
-        (
-            "Line 5, pools.a: The policy's shortest booking (P20D) must be longer than zero "
-            "and not over its longest (PT12H)."
-        ),
-        (
-            "Line 8, groups.g: The policy's shortest booking (PT1H) must be longer than zero "
-            "and not over its longest (PT10M)."
-        ),
     ]
 
 

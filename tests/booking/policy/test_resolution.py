@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from booking.durations import Duration
-from booking.policy.limits import Limits
 from booking.policy.policy import Policy
 from booking.policy.resolution import Group, Scope, of_groups, resolved
 from booking.policy.values import Values
@@ -60,15 +59,6 @@ EXEMPTIONS = (("of model", A100), ("exemption", None))
 @pytest.mark.parametrize(("wide", "narrow"), [*combinations(WIDE_TO_NARROW, 2)])
 def test_the_narrower_of_any_two_scopes_wins(wide: str, narrow: str) -> None:
     assert buffer_of(wide, narrow) == buffer_of(narrow) == 1 + WIDE_TO_NARROW.index(narrow)
-
-
-@pytest.mark.parametrize("scope", WIDE_TO_NARROW)
-def test_each_scope_counts_even_when_it_is_the_only_one(scope: str) -> None:
-    assert buffer_of(scope) == 1 + WIDE_TO_NARROW.index(scope)
-
-
-def test_without_any_scope_the_manual_applies() -> None:
-    assert buffer_of() == Limits().buffer
 
 
 # --- groups ----------------------------------------------------------------------------------------------
@@ -175,18 +165,6 @@ def test_lengths_in_days_and_in_hours_are_compared_by_their_duration() -> None:
 # --- the result ------------------------------------------------------------------------------------------
 
 
-def test_the_zone_is_always_the_policys() -> None:
-    policy = Policy(zone="Europe/Stockholm", users={"alice": Scope(values={"buffer": 1})})
-    assert policy.limits_for(user="alice", model=A100, now=day(0)).zone == "Europe/Stockholm"
-    assert resolved([]).zone == "UTC"
-
-
 def test_equal_limits_are_one_object_and_different_limits_are_not() -> None:
     assert resolved([{"buffer": 1}]) is resolved([{"buffer": 2}, {"buffer": 1}])
     assert resolved([{"buffer": 1}]) != resolved([{"buffer": 1}], zone="Europe/Stockholm")
-
-
-def test_resolution_does_not_change_its_input() -> None:
-    layer = {"shortest": Duration(20)}
-    resolved([layer, {"longest": Duration(5)}])
-    assert layer == {"shortest": Duration(20)}

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.server.calendar import Step, availability, peak
+from booking.server.calendar import availability, peak
 from cluster.fake.clock import START
 
 HOUR = timedelta(hours=1)
@@ -40,28 +40,6 @@ LOADS = st.lists(
 
 def used(loads: list[Booked], hour: int) -> int:
     return sum(load.count for load in loads if load.start <= at(hour) < load.end)
-
-
-def test_bookings_that_touch_do_not_overlap() -> None:
-    assert peak([booked(0, 2, 3), booked(2, 4, 3)], at(0), at(4)) == 3
-
-
-def test_load_is_the_peak_and_not_the_sum_of_all_that_overlaps() -> None:
-    assert peak([booked(0, 1), booked(2, 3), booked(4, 5)], at(0), at(5)) == 1
-
-
-def test_bookings_that_end_before_or_start_after_do_not_count() -> None:
-    assert peak([booked(-3, 0), booked(5, 7)], at(0), at(5)) == 0
-
-
-def test_availability_gives_the_free_gpus_and_when_that_changes() -> None:
-    steps = availability([booked(1, 3, 3), booked(2, 9, 2)], at(0), at(4), capacity=4)
-    assert steps == (
-        Step(at(0), at(1), 4, 4),
-        Step(at(1), at(2), 1, 4),
-        Step(at(2), at(3), 0, 4),  # five of four are booked: a node has gone
-        Step(at(3), at(4), 2, 4),
-    )
 
 
 @given(LOADS, st.integers(-3, 25), st.integers(1, 10))

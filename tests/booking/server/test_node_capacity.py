@@ -17,10 +17,9 @@ from cluster import names
 from cluster.cache import ClusterCache, Informers
 from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
-from cluster.kube.resources import BOOKINGS, LEASES, NAMESPACES, NODES, PODS
+from cluster.kube.resources import LEASES, NAMESPACES, NODES, PODS
 from cluster.objects.inventory import Device
-from cluster.objects.namespaces import Namespace
-from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_booking, a_lease, a_node, a_pod
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_lease, a_node, a_pod
 
 
 class Watched:
@@ -131,25 +130,6 @@ class Held:
         return self.capacity.capacity().total(A100)
 
 
-def test_an_evictable_pod_does_not_reduce_the_capacity() -> None:
-    assert Held().on(a_pod().of("alice"), 0).left() == 2
-
-
-def test_a_device_whose_holder_may_not_be_evicted_cannot_be_booked() -> None:
-    static = a_pod().of("alice").with_annotation(names.STATIC_POD, "x")
-    assert Held().on(static, 0).left() == 1
-
-
-def test_a_device_held_in_a_protected_namespace_cannot_be_booked_until_that_ends() -> None:
-    held = Held().on(a_pod().of("alice"), 0)
-    assert held.left() == 2
-    protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
-    held.cache.of(NAMESPACES).replace([msgspec.convert(protected, Namespace)])
-    assert held.left() == 1
-    held.cache.of(NAMESPACES).replace([])
-    assert held.left() == 2
-
-
 def test_l6_devices_whose_holder_is_unknown_cannot_be_booked() -> None:
     assert Held().on(a_pod().of("alice")).left() == 1
 
@@ -176,16 +156,6 @@ def test_l6_an_agent_that_has_stopped_and_does_not_return_is_unresponsive_too() 
     assert [pause.node for pause in held.capacity.capacity().pauses[A100]] == ["n0"]
 
 
-def test_booked_pods_keep_their_devices_on_an_unresponsive_node() -> None:
-    held = Held().on(a_pod().of("alice"), 1)
-    now = held.clock.now()
-    held.cache.of(BOOKINGS).upsert(a_booking("b-1", start=now, end=now + timedelta(hours=9)))
-    held.cache.of(LEASES).upsert(a_lease("n0", renewed=now))
-    held.clock.advance(76)
-    (pause,) = held.capacity.capacity().pauses[A100]
-    assert (pause.node, pause.count) == ("n0", 1)
-
-
 def test_l6_nothing_can_be_booked_on_a_node_whose_agent_is_unresponsive_for_an_hour() -> None:
     held = Held()
     held.cache.of(LEASES).upsert(a_lease("n0", renewed=held.clock.now()))
@@ -194,24 +164,6 @@ def test_l6_nothing_can_be_booked_on_a_node_whose_agent_is_unresponsive_for_an_h
     held.clock.advance(1)
     assert held.left() == 0
     assert held.capacity.capacity().models == (A100,)
-
-
-def test_the_pods_of_a_booking_pin_it_to_their_node() -> None:
-    held = Held().on(a_pod().of("alice"), 1)
-    now = held.clock.now()
-    held.cache.of(BOOKINGS).upsert(a_booking("b-1", start=now, end=now + timedelta(hours=1)))
-    assert held.capacity.capacity().pins == {"b-1": {"n0": 1}}
-    assert held.left() == 2
-    held.clock.advance(3600)
-    assert held.capacity.capacity().pins == {}
-
-
-def test_a_gpu_that_maia_has_granted_cannot_be_booked_until_the_grant_ends() -> None:
-    until = "2030-01-01T00:00:00Z"
-    pod = a_pod().of("alice").with_annotation(names.TERMINATE_AT, until)
-    assert Held().on(pod, 0).capacity.capacity().grants == {}
-    (grant,) = Held(EvictionSettings(maia=True)).on(pod, 0).capacity.capacity().grants[A100]
-    assert grant == Grant(node="n0", count=1, until=msgspec.convert(until, type(grant.until), strict=False))
 
 
 def test_the_capacity_is_rebuilt_only_when_something_has_changed() -> None:

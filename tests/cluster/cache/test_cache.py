@@ -10,13 +10,11 @@ from structlog.testing import capture_logs
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.cache.pods import RECLAIMER_ANNOTATIONS
-from cluster.cache.slim_nodes import slim
 from cluster.fake.clock import FakeClock
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
-from cluster.objects.assignment import encode_drift
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
-from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_lease, a_node, a_pod
+from tests.fakes.objects import A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_lease, a_node, a_pod
 
 HOUR = timedelta(hours=1)
 NOW = EPOCH + HOUR
@@ -45,13 +43,6 @@ def is_covered(cache: ClusterCache, pod: PodBuilder | Pod) -> bool:
 # --- cover -------------------------------------------------------------------------------------------
 
 
-def test_a_pod_of_a_running_booking_is_covered(cache: ClusterCache) -> None:
-    cache.of(PODS).upsert(of_alice().obj)
-
-    assert covered(cache) == {"p"}
-    assert is_covered(cache, of_alice())
-
-
 def test_a_pod_that_was_not_seen_yet_is_covered_along_with_those_that_were(cache: ClusterCache) -> None:
     assert is_covered(cache, of_alice())
 
@@ -59,14 +50,6 @@ def test_a_pod_that_was_not_seen_yet_is_covered_along_with_those_that_were(cache
 
     assert not is_covered(cache, of_alice())
     assert covered(cache) == {"older"}
-
-
-@pytest.mark.parametrize("pod", [a_pod().asks(1), a_pod().of("bob").asks(1)])
-def test_no_pod_of_another_user_is_covered(cache: ClusterCache, pod: PodBuilder) -> None:
-    cache.of(PODS).upsert(pod.obj)
-
-    assert covered(cache) == set()
-    assert not is_covered(cache, pod)
 
 
 def test_cover_of_one_pod_equals_its_cover_among_all_pods(cache: ClusterCache) -> None:
@@ -101,56 +84,6 @@ def test_cover_begins_and_ends_with_the_booking_without_any_event(cache: Cluster
     assert cache.cover_of(of_alice().obj, EPOCH + timedelta(days=2)) is None
 
 
-def test_a_pod_on_the_booked_model_is_covered_and_on_another_it_is_not(cache: ClusterCache) -> None:
-    cache.of(PODS).upsert(of_alice("wrong").on("n0", {"main": ("GPU-n0-2",)}).obj)
-    cache.of(PODS).upsert(of_alice("right", minutes=1).on("n0", {"main": ("GPU-n0-0",)}).obj)
-
-    assert covered(cache) == {"right"}
-
-
-def test_an_assumed_bind_counts_before_its_event_comes(cache: ClusterCache) -> None:
-    pod = of_alice().obj
-    cache.of(PODS).upsert(pod)
-    assert is_covered(cache, pod)
-
-    with cache.locked() as ledger:
-        ledger.assume(pod, "n0", {"main": ("GPU-n0-2",)})
-    assert not is_covered(cache, pod)
-
-    with cache.locked() as ledger:
-        ledger.forget_assumed("uid-p")
-    assert is_covered(cache, pod)
-
-
-def test_the_devices_a_pod_really_has_decide_and_not_those_assigned(cache: ClusterCache) -> None:
-    cache.of(PODS).upsert(of_alice().on("n0", {"main": ("GPU-n0-2",)}).obj)
-    assert covered(cache) == set()
-
-    drift = encode_drift({"uid-p": {"main": ("GPU-n0-1",)}})
-    cache.of(NODES).upsert(a_node("n0", a100(0), a100(1), a6000(2), version=2, drift=drift))
-
-    assert covered(cache) == {"p"}
-    assert is_covered(cache, of_alice())
-
-
-@pytest.mark.parametrize("gone", ["terminating", "ended", "removed", "missing"])
-def test_a_pod_that_leaves_makes_room_for_the_next(cache: ClusterCache, gone: str) -> None:
-    first, second = of_alice("first"), of_alice("second", minutes=1)
-    cache.of(PODS).upsert(first.obj)
-    cache.of(PODS).upsert(second.obj)
-    assert covered(cache) == {"first"}
-
-    if gone == "removed":
-        cache.of(PODS).remove(first.at(5).obj)
-    elif gone == "missing":
-        cache.of(PODS).replace([second.obj], "5")
-    else:
-        cache.of(PODS).upsert((first.terminating() if gone == "terminating" else first.ended()).at(5).obj)
-
-    assert covered(cache) == {"second"}
-    assert is_covered(cache, second)
-
-
 def test_a_cover_annotation_that_is_written_later_counts(cache: ClusterCache) -> None:
     older, younger = of_alice("older"), of_alice("younger", minutes=1)
     cache.of(PODS).upsert(older.obj)
@@ -168,23 +101,6 @@ def test_a_cover_annotation_that_is_written_later_counts(cache: ClusterCache) ->
 def in_version(booking: Booking, version: int) -> Booking:
     metadata = msgspec.structs.replace(booking.metadata, resource_version=str(version))
     return msgspec.structs.replace(booking, metadata=metadata)
-
-
-def test_a_deleted_booking_covers_no_pod(cache: ClusterCache) -> None:
-    cache.of(PODS).upsert(of_alice().obj)
-
-    cache.of(BOOKINGS).remove(a_booking())
-
-    assert covered(cache) == set()
-    assert not is_covered(cache, of_alice())
-    assert cache.bookings == {}
-
-
-def test_a_list_of_all_bookings_replaces_those_known(cache: ClusterCache) -> None:
-    cache.of(BOOKINGS).replace([a_booking("b-2", model=A6000)])
-
-    assert set(cache.bookings) == {"b-2"}
-    assert cache.cover_of(of_alice().obj, NOW) == a_booking("b-2", model=A6000)
 
 
 def test_a_booking_that_was_read_directly_is_newer_than_the_watch(cache: ClusterCache) -> None:
@@ -212,35 +128,7 @@ def test_an_older_read_does_not_bring_a_deleted_booking_back(cache: ClusterCache
     assert set(cache.bookings) == {"b-3"}
 
 
-def test_bookings_are_replaced_and_never_changed_in_place(cache: ClusterCache) -> None:
-    before = cache.bookings
-
-    cache.of(BOOKINGS).upsert(a_booking("b-2"))
-
-    assert set(before) == {"b-1"}
-
-
 # --- pods and nodes ----------------------------------------------------------------------------------
-
-
-def test_an_older_state_of_a_pod_changes_nothing(cache: ClusterCache) -> None:
-    newest = of_alice().on("n0", {"main": ("GPU-n0-0",)}).at(7).obj
-    cache.of(PODS).upsert(newest)
-
-    cache.of(PODS).upsert(of_alice().at(6).obj)
-    cache.of(PODS).remove(of_alice().at(6).obj)
-    cache.of(PODS).replace([], "6")
-
-    assert cache.pods == {"uid-p": newest}
-
-
-def test_a_late_event_does_not_bring_a_deleted_pod_back(cache: ClusterCache) -> None:
-    cache.of(PODS).upsert(of_alice().at(3).obj)
-    cache.of(PODS).remove(of_alice().at(5).obj)
-
-    cache.of(PODS).upsert(of_alice().at(4).obj)
-
-    assert cache.pods == {}
 
 
 def test_pods_that_ask_for_no_gpu_are_not_listed(cache: ClusterCache) -> None:
@@ -266,21 +154,6 @@ def test_a_pod_that_no_longer_asks_for_gpus_is_no_longer_listed(cache: ClusterCa
     cache.of(PODS).upsert(a_pod().of("alice").at(2).obj)
 
     assert (cache.pods, covered(cache)) == ({}, set())
-
-
-def test_nodes_are_added_changed_and_removed(cache: ClusterCache) -> None:
-    cache.of(NODES).replace([a_node("n1", a100(0, "n1"))])
-    assert set(cache.nodes) == {"n1"}
-    with cache.locked() as ledger:
-        assert ledger.nodes() == ("n1",)
-
-    newer = a_node("n1", a100(0, "n1"), version=3)
-    cache.of(NODES).upsert(newer)
-    cache.of(NODES).upsert(a_node("n1", version=2))
-    assert cache.nodes == {"n1": slim(newer)}
-
-    cache.of(NODES).remove(newer)
-    assert cache.nodes == {}
 
 
 def test_listeners_are_notified_of_every_change(cache: ClusterCache) -> None:
@@ -312,13 +185,6 @@ def test_an_unreadable_hold_is_logged_once(cache: ClusterCache) -> None:
 
     assert [line["pod"] for line in lines] == ["default/p", "default/p"]
     assert names.HOLD in lines[0]["error"]
-
-
-def test_models_are_those_of_the_nodes_devices(cache: ClusterCache) -> None:
-    ((view, agent),) = cache.snapshot(["n0"])
-
-    assert view.models == {"GPU-n0-0": A100, "GPU-n0-1": A100, "GPU-n0-2": A6000}
-    assert agent == "unseen"
 
 
 class TestAtOneInstant:

@@ -102,58 +102,6 @@ class Reported:
 
 
 @every_kind
-def test_a_list_replaces_the_known_objects(kind: Kind) -> None:
-    reported = Reported(kind)
-    reported.list(5, a=1, b=2)
-    assert (reported.known, reported.reached) == ({"a": "1", "b": "2"}, "5")
-    reported.list(9, b=7, c=8)
-    assert (reported.known, reported.reached) == ({"b": "7", "c": "8"}, "9")
-    reported.list(10)
-    assert (reported.known, reported.reached) == ({}, "10")
-
-
-@every_kind
-def test_an_object_is_added_changed_and_removed(kind: Kind) -> None:
-    reported = Reported(kind)
-    reported.upsert("a", 3)
-    assert (reported.known, reported.reached) == ({"a": "3"}, "3")
-    reported.upsert("b", 4)
-    reported.upsert("a", 5)
-    assert (reported.known, reported.reached) == ({"a": "5", "b": "4"}, "5")
-    reported.remove("a", 6)
-    assert (reported.known, reported.reached) == ({"b": "4"}, "6")
-
-
-@every_kind
-def test_an_older_state_of_a_known_object_changes_nothing(kind: Kind) -> None:
-    reported = Reported(kind)
-    reported.upsert("a", 5)
-    reported.upsert("a", 4)
-    assert (reported.known, reported.reached) == ({"a": "5"}, "5")
-
-
-@every_kind
-def test_deleting_an_unknown_object_is_no_error(kind: Kind) -> None:
-    reported = Reported(kind)
-    reported.remove("a", 3)
-    assert (reported.known, reported.reached) == ({}, "3")
-
-
-@every_kind
-def test_objects_of_another_kind_are_not_touched(kind: Kind) -> None:
-    reported = Reported(kind)
-    others = [one for one in KINDS if one is not kind]
-    for one in others:
-        reported.cache.of(one.resource).upsert(one.make("x", 2))
-    reported.list(5, a=1)
-    reported.remove("a", 6)
-    assert all(len(one.versions(reported.cache)) == 1 for one in others)
-    assert {one.resource.plural: reported.cache.reached[one.resource.plural] for one in others} == {
-        one.resource.plural: "2" for one in others
-    }
-
-
-@every_kind
 def test_watchers_are_notified_of_every_report_except_leases(kind: Kind) -> None:
     """Leases are renewed all the time."""
     reported = Reported(kind)

@@ -6,7 +6,7 @@ import pytest
 
 from cluster.cache import ClusterCache, NodeSnapshots
 from cluster.decide.booking_plan.supply import GONE_AFTER
-from cluster.decide.ledger.liveness import UNRESPONSIVE_AFTER, Liveness
+from cluster.decide.ledger.liveness import UNRESPONSIVE_AFTER
 from cluster.fake.clock import FakeClock
 from cluster.kube.resources import LEASES, NODES, PODS
 from tests.fakes.objects import EPOCH, a100, a_lease, a_node, a_pod
@@ -58,15 +58,6 @@ def test_each_node_has_its_own_agents_state() -> None:
     }
 
 
-def test_time_that_passes_afterwards_does_not_change_a_snapshot() -> None:
-    nodes = Nodes("n0")
-    nodes.renew("n0")
-    before = nodes.cache.node_snapshots()
-    nodes.clock.advance(UNRESPONSIVE_AFTER)
-    assert (agents(before), agents(nodes.cache.node_snapshots())) == ({"n0": "alive"}, {"n0": "unresponsive"})
-    assert before.quiet(UNRESPONSIVE_AFTER) == frozenset()
-
-
 def test_later_leases_do_not_change_a_snapshot() -> None:
     nodes = Nodes("n0")
     nodes.renew("n0", ago=UNRESPONSIVE_AFTER)
@@ -116,16 +107,3 @@ def test_a_node_is_quiet_since_its_agent_s_last_renewal_whether_or_not_it_releas
     nodes.renew("before", ago=100)
     nodes.renew("released", ago=100, stopping=True)
     assert nodes.cache.node_snapshots().quiet(seconds) == quiet
-
-
-def test_without_nodes_there_are_no_snapshots() -> None:
-    empty = NodeSnapshots({}, Liveness(), monotonic=0.0)
-    assert (list(empty), len(empty), empty.views, empty.quiet(0)) == ([], 0, {}, frozenset())
-
-
-def test_reading_nodes_one_by_one_equals_reading_them_together() -> None:
-    nodes = Nodes("n0", "n1")
-    nodes.renew("n1")
-    found = nodes.cache.node_snapshots()
-    assert [found["n1"], found["n0"]] == nodes.cache.snapshot(["n1", "n0"])
-    assert {name: view for name, (view, _) in found.items()} == found.views

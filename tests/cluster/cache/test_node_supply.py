@@ -121,43 +121,6 @@ class Supplied:
         return self.kept.of(self.cache.supply_snapshot(now, self.cache.cover(now)))
 
 
-def test_the_supply_of_a_node_stays_cached_while_another_node_changes() -> None:
-    supplied = Supplied(a_pod())
-    before = supplied.now()
-    supplied.cache.of(resources.NODES).upsert(a_node("n1", version=2))
-    after = supplied.now()
-    assert after["n0"] is before["n0"]
-    assert (before["n1"].devices, after["n1"].devices) == ({A100: 1}, {})
-
-
-def test_a_pod_that_becomes_booked_is_counted_for_its_booking() -> None:
-    supplied = Supplied(a_pod().of("alice"))
-    assert supplied.now()["n0"].pins == {}
-    supplied.cache.of(BOOKINGS).upsert(a_booking(end=EPOCH + timedelta(hours=1)))
-    assert supplied.now()["n0"].pins == {"b-1": 1}
-    supplied.clock.advance(3600)
-    assert supplied.now()["n0"].pins == {}
-
-
-def test_a_terminating_pod_counts_as_hanging_after_a_while_without_any_event() -> None:
-    supplied = Supplied(a_pod().terminating())
-    found = [supplied.now()["n0"].devices[A100]]
-    supplied.clock.advance(24 * 3600)
-    supplied.cache.of(LEASES).upsert(a_lease("n0", renewed=supplied.clock.now()))
-    found.append(supplied.now()["n0"].devices[A100])
-    assert found == [2, 1]
-
-
-def test_devices_of_pods_in_a_protected_namespace_are_not_available_to_bookings() -> None:
-    supplied = Supplied(a_pod())
-    found = [supplied.now()["n0"].devices[A100]]
-    for version, text in enumerate(("true", "false"), 2):
-        meta = {"name": "default", "annotations": {names.NEVER_EVICT: text}, "resourceVersion": str(version)}
-        supplied.cache.of(NAMESPACES).upsert(msgspec.convert({"metadata": meta}, Namespace))
-        found.append(supplied.now()["n0"].devices[A100])
-    assert found == [2, 1, 2]
-
-
 def test_a_node_without_a_renewal_for_an_hour_supplies_nothing_until_the_next_one() -> None:
     supplied = Supplied(a_pod())
     supplied.cache.of(LEASES).upsert(a_lease("n0", renewed=EPOCH))

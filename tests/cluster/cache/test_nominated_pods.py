@@ -47,12 +47,6 @@ def test_without_a_booking_the_pod_may_get_any_model(read: Read) -> None:
 
 
 @every_reader
-def test_without_a_booking_the_pod_needs_the_model_it_requests(read: Read) -> None:
-    made = Nominated(a_pod().of("alice").asks(1).wants(A6000).nominated_to("n0"))
-    assert read(made.cache) == [frozenset({A6000})]
-
-
-@every_reader
 def test_the_pod_needs_its_booking_s_model_from_start_to_end_without_any_event(read: Read) -> None:
     made = Nominated()
     made.book(start=1, end=2)
@@ -71,15 +65,6 @@ def test_as_long_as_nothing_changes_the_answer_and_the_node_stay_the_same(read: 
     assert [read(made.cache) for _ in "abc"] == [[frozenset({A100})]] * 3
     views = [made.cache.node_snapshots().views["n0"] for _ in "ab"]
     assert views[0] is views[1]
-
-
-@every_reader
-def test_a_deleted_booking_no_longer_counts(read: Read) -> None:
-    made = Nominated()
-    made.book()
-    assert read(made.cache) == [frozenset({A100})]
-    made.cache.of(BOOKINGS).remove(a_booking())
-    assert read(made.cache) == [frozenset()]
 
 
 @every_reader
@@ -110,11 +95,3 @@ def test_a_pod_that_is_nominated_again_needs_its_booking_s_present_model(read: R
     made.cache.of(BOOKINGS).remove(a_booking())
     made.cache.of(PODS).upsert(made.pod.at(3).obj)
     assert read(made.cache) == [frozenset()]
-
-
-@every_reader
-def test_a_bound_pod_is_no_longer_nominated(read: Read) -> None:
-    made = Nominated()
-    made.book()
-    made.cache.of(PODS).upsert(made.pod.on("n0", {"main": ("GPU-n0-0",)}).at(2).obj)
-    assert read(made.cache) == []

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from datetime import timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -27,40 +26,6 @@ def needs(*bookings: Booking, blocked: Mapping[str, str] | None = None) -> Place
     made = PlacementNeeds()
     made.update({booking.name: booking for booking in bookings}, blocked or {})
     return made
-
-
-@pytest.mark.parametrize(
-    ("count", "topology", "needs_a_node"),
-    [
-        pytest.param(1, "any", False, id="one device"),
-        pytest.param(1, "single-node", False, id="one device, which always has one node"),
-        pytest.param(2, "any", False, id="several on any nodes"),
-        pytest.param(2, "single-node", True, id="several on one node"),
-    ],
-)
-def test_only_bookings_of_several_devices_on_one_node_need_a_placement_check(
-    count: int, topology: str, *, needs_a_node: bool
-) -> None:
-    found = needs(a_booking(count=count, topology=topology)).whole(EPOCH)
-    assert found == ({A100} if needs_a_node else set())
-
-
-@pytest.mark.parametrize(
-    ("hours", "matters"), [(-24, True), (0, True), (1, True), (1.999, True), (2, False), (3, False)]
-)
-def test_a_booking_counts_until_it_ends_and_long_before_it_begins(hours: float, *, matters: bool) -> None:
-    found = needs(whole(start=1, hours=2)).whole(EPOCH + hours * HOUR)
-    assert found == ({A100} if matters else set())
-
-
-def test_a_model_needs_checks_until_the_last_of_its_bookings_ends() -> None:
-    found = needs(whole("b-1", hours=3), whole("b-2", hours=1), whole("b-3", hours=2, model=A6000))
-    assert [sorted(found.whole(EPOCH + hours * HOUR)) for hours in (0, 1, 2, 3)] == [
-        [A100, A6000],
-        [A100, A6000],
-        [A100],
-        [],
-    ]
 
 
 def test_nothing_needs_a_check_before_anything_is_known() -> None:

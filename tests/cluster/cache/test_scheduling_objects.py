@@ -1,12 +1,8 @@
 """The objects around a pod to be placed: other pods, claims, volumes. Kept only where they are wanted."""
 
 import threading
-from collections.abc import Sequence
 
 import msgspec
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cluster import names
 from cluster.cache import SCHEDULING, ClusterCache, Informers
@@ -53,22 +49,6 @@ def test_nothing_is_kept_where_it_is_not_asked_for() -> None:
     assert (used(cache), list(cache.cluster_objects().nodes)) == ({}, ["n0"])
 
 
-@pytest.mark.parametrize("last", [on("n0", version=2, phase="Succeeded"), on("n0", version=2, gone=True)])
-def test_an_ended_or_deleted_pod_no_longer_counts(last: Pod) -> None:
-    cache = keeping()
-    cache.of(PODS).upsert(on("n0"))
-    cache.of(PODS).upsert(last)
-    assert used(cache) == {}
-
-
-def test_a_late_event_does_not_bring_a_deleted_pod_back() -> None:
-    cache = keeping()
-    cache.of(PODS).upsert(on("n0"))
-    cache.of(PODS).remove(on("n0", version=3))
-    cache.of(PODS).upsert(on("n0", version=2))
-    assert used(cache) == {}
-
-
 def test_a_pod_that_a_list_lacks_no_longer_counts() -> None:
     cache = keeping()
     cache.of(PODS).upsert(on("n0"))
@@ -82,22 +62,6 @@ def test_a_snapshot_does_not_change_afterwards() -> None:
     before = cache.cluster_objects()
     cache.of(PODS).remove(on("n0", version=2))
     assert (before.pods_on("n0").used, used(cache)) == ({"cpu": 1000}, {})
-
-
-HISTORY = (
-    on(None),
-    on("n0", version=2, phase="Pending"),
-    on("n0", version=3),
-    on("n0", version=4, gone=True),
-)
-
-
-@given(events=st.permutations(HISTORY[:3]), ends=st.booleans())
-def test_the_order_of_events_does_not_matter(events: Sequence[Pod], *, ends: bool) -> None:
-    cache = keeping()
-    for pod in (*events, *(HISTORY[3:] if ends else ())):
-        cache.of(PODS).upsert(pod)
-    assert used(cache) == ({} if ends else {"cpu": 1000})
 
 
 class Followed:

@@ -1,6 +1,5 @@
 """All objects of one kind, as a reflector reports them: claims, volumes, classes."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,18 +34,6 @@ def volume_claim(
     return VolumeClaim(metadata=meta, spec=ClaimSpec(volume_name=volume))
 
 
-def test_objects_are_added_changed_and_removed() -> None:
-    kept = Kept()
-    kept.store.upsert(volume_claim("a", "pv-1"))
-    kept.store.upsert(volume_claim("b", "pv-2"))
-    kept.store.upsert(volume_claim("a", "pv-3", version=2))
-    assert kept.volumes == {"team/a": "pv-3", "team/b": "pv-2"}
-    kept.store.remove(volume_claim("a", "pv-3", version=3))
-    assert kept.volumes == {"team/b": "pv-2"}
-    kept.store.replace([volume_claim("c", "pv-4")], "9")
-    assert kept.volumes == {"team/c": "pv-4"}
-
-
 def test_watchers_are_notified_of_each_report() -> None:
     kept = Kept()
     kept.store.replace([], "1")
@@ -55,33 +42,11 @@ def test_watchers_are_notified_of_each_report() -> None:
     assert kept.changes == 3
 
 
-@pytest.mark.parametrize(
-    ("version", "uid", "volume"),
-    [
-        pytest.param(6, "", "new", id="newer"),
-        pytest.param(5, "", "new", id="the same version"),
-        pytest.param(4, "", "known", id="older"),
-        pytest.param(4, "uid-other", "new", id="another object of that name"),
-    ],
-)
-def test_an_older_state_of_the_same_object_changes_nothing(version: int, uid: str, volume: str) -> None:
-    kept = Kept()
-    kept.store.upsert(volume_claim("a", "known", version=5))
-    kept.store.upsert(volume_claim("a", "new", version=version, uid=uid))
-    assert kept.volumes == {"team/a": volume}
-
-
 def test_objects_of_one_name_in_two_namespaces_are_distinct() -> None:
     kept = Kept()
     kept.store.replace([volume_claim("a", "pv-1"), volume_claim("a", "pv-2", namespace="other")], "1")
     kept.store.remove(volume_claim("a", "pv-1"))
     assert kept.volumes == {"other/a": "pv-2"}
-
-
-def test_deleting_an_unknown_object_is_no_error() -> None:
-    kept = Kept()
-    kept.store.remove(volume_claim("a", "pv-1"))
-    assert kept.volumes == {}
 
 
 def test_a_snapshot_does_not_change_afterwards() -> None:

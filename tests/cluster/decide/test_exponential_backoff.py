@@ -21,13 +21,5 @@ def test_each_failure_doubles_the_pause_up_to_the_longest(
     assert [exponential_backoff(number, first=first, longest=longest) for number in numbers] == pauses
 
 
-def test_without_a_failure_there_is_no_pause() -> None:
-    assert exponential_backoff(0, first=1.0, longest=60.0) == 0
-
-
 def test_failures_may_continue_for_days() -> None:
     assert exponential_backoff(100_000, first=0.1, longest=60.0) == 60
-
-
-def test_no_pause_exceeds_the_longest_not_even_the_first() -> None:
-    assert exponential_backoff(1, first=2.0, longest=1.0) == 1

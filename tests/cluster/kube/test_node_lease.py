@@ -226,20 +226,6 @@ def test_labels_that_others_wrote_on_the_lease_stay(world: World) -> None:
     assert world.lease.metadata.labels == {"x": "y"}
 
 
-class StopsAfter(FakeClock):
-    """Sets the event after so many waits."""
-
-    def __init__(self, waits: int) -> None:
-        super().__init__(self_advancing=True)
-        self._left = waits
-
-    def wait(self, event: threading.Event, seconds: float) -> bool:
-        self._left -= 1
-        if self._left == 0:
-            event.set()
-        return super().wait(event, seconds)
-
-
 class Stopping(threading.Event):
     """An event that is set once the clock shows a time."""
 

@@ -35,22 +35,11 @@ def test_the_folder_is_ours_or_below_the_users_cache(environment: dict[str, str]
     assert cache_folder(environment) == Path(expected)
 
 
-def test_without_any_home_the_setting_is_named() -> None:
-    with pytest.raises(BuildError, match="GPU_BOOKING_CACHE"):
-        cache_folder({})
-
-
 def test_a_result_is_built_once_and_then_found(tmp_path: Path) -> None:
     place = tmp_path / "binaries" / "key"
     assert kept(place, writing("first")) == place
     assert kept(place, refuse) == place
     assert (place / "result").read_text() == "first"
-
-
-def test_results_of_other_versions_are_kept(tmp_path: Path) -> None:
-    kept(tmp_path / "old", writing("old"))
-    kept(tmp_path / "new", writing("new"))
-    assert (tmp_path / "old" / "result").read_text() == "old"
 
 
 @pytest.mark.parametrize("error", [BuildError, KeyboardInterrupt])
@@ -74,14 +63,6 @@ def test_a_result_appears_in_its_place_only_when_it_is_complete(tmp_path: Path) 
 
     kept(place, make)
     assert has_result(place)
-
-
-def test_the_draft_of_a_killed_process_is_cleared_away(tmp_path: Path) -> None:
-    left = tmp_path / "key.abc123.draft"
-    left.mkdir()
-    (left / "result").write_text("half")
-    kept(tmp_path / "key", writing("whole"))
-    assert not left.exists()
 
 
 def test_a_damaged_result_is_rebuilt(tmp_path: Path) -> None:

@@ -1,12 +1,9 @@
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from devcluster.binaries.errors import BuildError
 from devcluster.binaries.pins import (
     KIND,
     KWOK,
@@ -16,7 +13,6 @@ from devcluster.binaries.pins import (
     TOOLS,
     Tool,
     build_flags,
-    common_key,
     key,
     oldest_go,
     version,
@@ -25,7 +21,6 @@ from devcluster.binaries.toolchain import LOCK, parse_version, pinned_requiremen
 
 EVERY = (*TOOLS, *OLDER.values(), KWOK, KIND, NULL_EXTENDER)
 KUBERNETES = next(tool for tool in TOOLS if tool.name == "kubernetes")
-HELM = next(tool for tool in TOOLS if tool.name == "helm")
 RUNC = next(tool for tool in TOOLS if tool.name == "runc")
 STAND_INS = {
     f"k8s.io/{name}" for name in ("endpointslice", "kube-controller-manager", "kube-proxy", "kube-scheduler")
@@ -77,56 +72,6 @@ def test_a_key_changes_with_each_pinned_file_of_its_tool_and_with_no_other(modul
     assert [tool.name for tool in EVERY if key(tool, modules) != key(tool)] == ["kubernetes"]
 
 
-def test_a_new_tool_leaves_the_keys_of_the_others_as_they_are(modules: Path) -> None:
-    shutil.copytree(modules / "etcd", modules / "another")
-    assert [key(tool, modules) for tool in EVERY] == [key(tool) for tool in EVERY]
-
-
-def test_a_key_changes_when_content_moves_from_one_file_to_another(modules: Path) -> None:
-    folder = modules / "kubernetes"
-    mod, total = (folder / "go.mod").read_text(), (folder / "go.sum").read_text()
-    (folder / "go.mod").write_text(mod + total[:100])
-    (folder / "go.sum").write_text(total[100:])
-    assert key(KUBERNETES, modules) != key(KUBERNETES)
-
-
-@pytest.mark.parametrize("change", [{"tags": "seccomp,more"}, {"cgo": False}, {"links": ("run-c",)}])
-def test_a_key_changes_with_the_arguments_of_the_build(change: dict[str, Any]) -> None:
-    assert key(replace(RUNC, **change)) != key(RUNC)
-
-
-def test_a_key_ignores_what_an_editor_leaves_behind(modules: Path) -> None:
-    (modules / "kubernetes" / "main.go.swp").write_text("draft")
-    assert key(KUBERNETES, modules) == key(KUBERNETES)
-
-
-def test_machines_of_another_kind_have_another_key() -> None:
-    assert key(RUNC, machine="x86_64") != key(RUNC, machine="aarch64")
-
-
-def test_the_common_folder_has_another_key_as_soon_as_one_tool_has() -> None:
-    assert common_key(["etcd-1", "runc-1"]) == common_key(["etcd-1", "runc-1"])
-    assert common_key(["etcd-1", "runc-1"]) != common_key(["etcd-1", "runc-2"])
-
-
-def test_helm_reports_its_pinned_version() -> None:
-    assert "-X helm.sh/helm/v4/internal/version.version=v4.3.1" in " ".join(build_flags(HELM, "v4.3.1"))
-
-
-def test_kubernetes_reports_its_pinned_version() -> None:
-    flags = " ".join(build_flags(KUBERNETES, "v1.37.1"))
-    for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
-        assert f"-X {package}.gitVersion=v1.37.1" in flags
-        assert f"-X {package}.gitMajor=1 " in flags
-        assert f"-X {package}.gitMinor=37 " in flags
-
-
 def test_runc_is_built_with_seccomp_because_it_starts_no_ordinary_pod_without() -> None:
     assert "-tags=seccomp" in build_flags(RUNC, version(RUNC))
     assert RUNC.cgo
-
-
-def test_a_go_mod_without_the_module_is_named(modules: Path) -> None:
-    (modules / "runc" / "go.mod").write_text("module empty\n\ngo 1.26.0\n")
-    with pytest.raises(BuildError, match=r"modules/runc/go.mod requires no github.com/opencontainers/runc"):
-        version(RUNC, modules)

@@ -53,13 +53,6 @@ def test_another_port_is_used_where_the_first_is_taken(url: str) -> None:
             assert ask(second)
 
 
-def test_the_port_is_closed_afterwards(url: str) -> None:
-    with page.opened(url, port=0) as address:
-        assert ask(address)
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=60.0)
-
-
 def test_a_server_that_is_away_ends_the_connection() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))

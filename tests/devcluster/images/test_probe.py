@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,47 +61,3 @@ def test_the_probe_prints_every_nvidia_device_with_its_number(program: Path) -> 
     ]
     with started(program) as process:
         assert first_line(process)["devices"] == expected
-
-
-def test_the_probe_runs_until_it_is_terminated_and_then_ends_well(program: Path) -> None:
-    with started(program) as process:
-        first_line(process)
-        assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-
-
-@pytest.mark.parametrize(("arguments", "status"), [(["0.01"], 0), (["0.01", "3"], 3)])
-def test_the_probe_ends_by_itself_with_the_requested_status(
-    program: Path, arguments: list[str], status: int
-) -> None:
-    with started(program, *arguments) as process:
-        first_line(process)
-        assert process.wait(30) == status
-
-
-def test_the_probe_ends_with_the_requested_status_when_it_is_stopped_before(program: Path) -> None:
-    with started(program, "100000", "75") as process:
-        first_line(process)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 75
-
-
-@pytest.mark.parametrize("arguments", [["soon"], ["-1"], ["1", "256"], ["1", "2", "3"]])
-def test_invalid_arguments_are_answered_with_the_usage(program: Path, arguments: list[str]) -> None:
-    answer = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
-    assert answer.returncode == 2
-    assert answer.stderr.startswith("usage: probe")
-    assert answer.stdout == ""
-
-
-@pytest.mark.parametrize("called", ["probe pause", "pause"])
-def test_pause_waits_for_a_signal_by_either_name(program: Path, tmp_path: Path, called: str) -> None:
-    name, *arguments = called.split()
-    link = tmp_path / name
-    link.symlink_to(program)
-    with started(link, *arguments) as process:
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(0.2)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0

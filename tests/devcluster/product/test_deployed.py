@@ -61,18 +61,6 @@ def parts(tmp_path: Path) -> Iterator[Parts]:
 THERE = cast("Daemon", Named("there"))
 
 
-def test_a_metric_is_the_sum_of_its_samples(parts: Parts) -> None:
-    assert parts.metric(THERE, "registrations_total") == 3
-    assert parts.metric(THERE, "_busy_devices_available_total") == 0
-
-
-def test_a_metric_that_is_not_there_is_an_error_and_not_zero(parts: Parts) -> None:
-    with pytest.raises(
-        ClusterError, match=r"there has no sample of a metric whose name ends with no_such_total\."
-    ):
-        parts.metric(THERE, "no_such_total")
-
-
 def test_a_part_that_does_not_answer_has_no_metrics(parts: Parts) -> None:
     gone = cast("Daemon", Named("gone"))
     parts._ports["gone"] = 1

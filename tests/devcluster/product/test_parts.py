@@ -1,7 +1,6 @@
 """How each part is started: its ports, its environment, and whose settings win."""
 
 import json
-import stat
 from pathlib import Path
 from typing import TypeVar
 
@@ -67,35 +66,11 @@ def test_every_part_accepts_its_settings_and_authenticates_as_its_account(
     assert controller.webhook_port == booking_controller.PORT
 
 
-def listening(part: Part) -> set[int]:
-    """Every port in a part's environment."""
-    return {int(text) for name, text in (part.environment or {}).items() if name.endswith("_PORT")}
-
-
-def test_no_two_parts_share_a_port_and_all_are_below_those_of_the_agents(
-    account: dict[str, str], tmp_path: Path
-) -> None:
-    controllers = [
-        booking_controller.part(name=f"c-{number}", number=number, settings=account) for number in range(3)
-    ]
-    server = booking_server.part(database=tmp_path / "b.db", settings=account)
-    ports = [listening(part) for part in (server, extender.part(account), *controllers)]
-    assert [len(taken) for taken in ports] == [2] * 5
-    assert len(set().union(*ports)) == 10
-    assert max(set().union(*ports)) < node_agent.FIRST_PORT
-
-
 def test_settings_of_a_test_win_over_the_defaults(account: dict[str, str], tmp_path: Path) -> None:
     changed = account | {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_PROBE_PORT": "7"}
     settings = read(booking_server.part(database=tmp_path / "b.db", settings=changed), ServerSettings)
     assert settings.cooldown == "PT0S"
     assert settings.probe_port == 7
-
-
-def test_a_token_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
-    path = identity.write_token(FakeCluster(tmp_path), tmp_path, names.BOOKING_SERVER)
-    assert path.read_text().startswith("token of gpu-booking:gpu-booking-server")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_the_token_of_a_node_agent_is_bound_to_its_node(tmp_path: Path) -> None:
@@ -105,17 +80,6 @@ def test_the_token_of_a_node_agent_is_bound_to_its_node(tmp_path: Path) -> None:
         for node in ("node-a", "node-b")
     }
     assert {token.rpartition(" on ")[2] for token in found} == {"node-a", "node-b"}
-
-
-def test_the_scheduler_asks_the_extender_with_an_account_of_its_own(tmp_path: Path) -> None:
-    kubeconfig = identity.write_kubeconfig(FakeCluster(tmp_path), tmp_path, gpu_scheduler.ACCOUNT)
-    part = gpu_scheduler.part(kubebox=Path("/kubebox"), kubeconfig=kubeconfig, folder=tmp_path)
-    assert list(part.program[6:8]) == ["/kubebox", "kube-scheduler"]
-    profile = json.loads((tmp_path / f"{gpu_scheduler.NAME}.json").read_text())
-    assert profile["extenders"][0]["urlPrefix"] == f"http://127.0.0.1:{extender.PORT}"
-    assert profile["clientConnection"]["kubeconfig"] == str(kubeconfig)
-    assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
-    assert profile["leaderElection"]["resourceName"] == names.SCHEDULER_LEASE
 
 
 def test_a_single_scheduler_can_run_without_leader_election(tmp_path: Path) -> None:

@@ -89,10 +89,6 @@ def test_a_single_gpu_is_the_one_whose_links_matter_least_to_the_others(
     assert torn(scores, [chosen], free) == min(torn(scores, [one], free) for one in free)
 
 
-def test_gpus_without_links_are_taken_in_order() -> None:
-    assert list(best_effort({}, gpus(8), frozenset(), 3)) == gpus(3)
-
-
 def two_sockets(count: int, *, together: int) -> Scores:
     """So many GPUs on two processors, in groups of so many on one PCI switch."""
 
@@ -102,18 +98,6 @@ def two_sockets(count: int, *, together: int) -> Scores:
         return NODE if (one < count // 2) == (other < count // 2) else FAR
 
     return linked(gpus(count), [score(one, other) for one, other in combinations(range(count), 2)])
-
-
-def test_the_one_of_two_free_pairs_that_is_on_one_switch_is_taken() -> None:
-    scores = two_sockets(8, together=2)
-    free = [gpus(8)[number] for number in (0, 3, 6, 7)]
-    assert list(best_effort(scores, free, frozenset(), 2)) == [gpus(8)[6], gpus(8)[7]]
-
-
-def test_one_gpu_comes_from_a_pair_that_is_already_broken() -> None:
-    scores = two_sockets(8, together=2)
-    free = [gpus(8)[number] for number in (0, 1, 2, 3, 5)]
-    assert list(best_effort(scores, free, frozenset(), 1)) == [gpus(8)[5]]
 
 
 def test_gpus_are_chosen_by_their_links_to_those_the_container_already_has() -> None:
@@ -132,11 +116,6 @@ def test_four_gpus_of_a_cube_mesh_are_those_with_double_links() -> None:
     chosen = best_effort(scores, gpus(8), frozenset(), 4)
     assert list(chosen) == gpus(4)
     assert inside(scores, chosen) == 3 * 200 + 3 * 100
-
-
-def test_eight_of_sixteen_gpus_are_those_of_one_processor() -> None:
-    scores = two_sockets(16, together=4)
-    assert list(best_effort(scores, gpus(16), frozenset(), 8)) == gpus(8)
 
 
 def test_beyond_sixteen_the_choice_still_follows_the_links() -> None:

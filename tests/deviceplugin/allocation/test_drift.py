@@ -6,10 +6,6 @@ from deviceplugin.allocation.pod_devices import PodDevices
 from tests.deviceplugin.pods import SHARED, container, held, pod, share
 
 
-def test_pods_with_their_assigned_devices_do_not_drift() -> None:
-    assert drift([pod("a", 2, assignment=["B", "A"]), pod("b")], held(a="A B")) == {}
-
-
 def test_a_pod_with_another_device_is_reported_with_its_actual_devices() -> None:
     assert drift([pod("a", assignment=["A"])], held(a="B")) == {"a": {"main": ("B",)}}
 
@@ -25,10 +21,6 @@ def test_containers_not_served_yet_are_expected_to_get_their_assigned_devices() 
     assert drift([shape], PodDevices()) == {}
     assert drift([shape], held(a="A")) == {}
     assert drift([shape], held(a="B")) == {"a": {"main": ("B",), "side": ("C",)}}
-
-
-def test_pods_that_have_ended_do_not_drift() -> None:
-    assert drift([pod("a", assignment=["A"], phase="Failed")], held(a="B", gone="C")) == {}
 
 
 def test_a_container_of_two_resources_has_both_and_is_expected_to_get_what_is_missing() -> None:

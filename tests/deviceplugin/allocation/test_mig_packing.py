@@ -22,18 +22,6 @@ def test_distributed_takes_from_the_gpu_with_the_fewest_devices_in_use() -> None
     assert chosen(free, 4, Packing.DISTRIBUTED) == ["B3", "B4", "A5", "B5"]
 
 
-def test_packed_takes_from_the_gpu_with_the_most_devices_in_use() -> None:
-    free = "A5 A6 B3 B4 B5 B6 C6"
-    assert chosen(free, 1, Packing.PACKED) == ["C6"]
-    assert chosen(free, 4, Packing.PACKED) == ["C6", "A5", "A6", "B3"]
-
-
-def test_devices_of_one_container_are_spread_over_equal_gpus() -> None:
-    every = " ".join(ALL)
-    assert chosen(every, 3, Packing.DISTRIBUTED) == ["A0", "B0", "C0"]
-    assert chosen(every, 1, Packing.DISTRIBUTED, already="A0") == ["B0"]
-
-
 @given(st.sets(st.sampled_from(sorted(ALL))), st.integers(0, 21), st.sampled_from(Packing))
 def test_as_many_devices_as_available_are_chosen_each_once(
     free: set[str], count: int, packing: Packing

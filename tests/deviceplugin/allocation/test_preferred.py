@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from cluster import names
 from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.allocation.preferred import (
     AllocationRequest,
@@ -30,21 +29,9 @@ def test_the_only_waiting_pod_gets_its_assigned_devices() -> None:
     assert choice.pod.metadata.uid == "1"
 
 
-def test_pods_that_have_been_served_are_not_waiting() -> None:
-    before, now = pod("a", assignment=["A"]), pod("2", assignment=["B"])
-    choice = choose(request(1, ALL - {"A"}), view(before, now, holdings=held(a="A")))
-    assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("B",))
-
-
 def test_only_a_container_that_asks_for_as_many_devices_matches() -> None:
     choice = choose(request(2), view(pod("1", 1, assignment=["A"]), pod("2", 2, assignment=["B", "C"])))
     assert (choice.verdict, set(choice.devices)) == (Verdict.ASSIGNED, {"B", "C"})
-
-
-@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_pods_that_have_ended_are_not_waiting(phase: str) -> None:
-    choice = choose(request(), view(pod("1", assignment=["A"], phase=phase), pod("2", assignment=["B"])))
-    assert choice.devices == ("B",)
 
 
 def test_a_pod_that_is_being_deleted_is_still_admitted() -> None:
@@ -77,11 +64,6 @@ def test_with_several_matching_pods_none_is_guessed_and_no_assignment_is_broken(
     assert "default/pod-1, default/pod-2" in choice.message
 
 
-def test_a_request_without_a_waiting_pod_gets_unassigned_devices() -> None:
-    choice = choose(request(2), view(pod("1", 1, assignment=["A"])))
-    assert (choice.verdict, choice.devices) == (Verdict.NO_MATCH, ("B", "C"))
-
-
 def test_an_assigned_device_is_given_where_all_are_assigned_but_never_one_in_use() -> None:
     holdings = held(c="A")
     three, one = pod("c", assignment=["A"]), pod("1", assignment=["B"])
@@ -97,42 +79,10 @@ def test_an_unavailable_assigned_device_is_replaced_by_an_unassigned_one() -> No
     assert choice.message == "Container main of pod default/pod-2 was assigned A, but is offered D."
 
 
-def test_a_pod_without_assignment_gets_unassigned_devices() -> None:
-    choice = choose(request(), view(pod("1"), pod("2", 2, assignment=["A", "B"])))
-    assert (choice.verdict, choice.devices) == (Verdict.UNASSIGNED, ("C",))
-
-
-def test_an_unreadable_annotation_assigns_nothing() -> None:
-    broken = pod("1")
-    assert broken.metadata.annotations is not None
-    broken.metadata.annotations[names.ASSIGNED] = "{"
-    assert choose(request(), view(broken)).verdict is Verdict.UNASSIGNED
-
-
-def test_checkpoint_entries_of_ended_pods_keep_no_devices() -> None:
-    holdings = held(gone="A", ended="B")
-    choice = choose(
-        request(1, {"A"}),
-        view(pod("ended", phase="Succeeded"), pod("1", assignment=["A"]), holdings=holdings),
-    )
-    assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("A",))
-
-
-def test_a_device_in_use_is_avoided_even_if_the_kubelet_offers_it() -> None:
-    holder = pod("a", assignment=["A"])
-    choice = choose(request(), view(holder, pod("2", assignment=["A"]), holdings=held(a="A")))
-    assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("B",))
-
-
 def test_an_offer_of_devices_in_use_alone_is_refused_with_their_holders_names() -> None:
     choice = choose(request(1, {"A"}), view(pod("a"), pod("2", assignment=["A"]), holdings=held(a="A")))
     assert choice.verdict is Verdict.REFUSED
     assert "other living pods hold: A (held by default/pod-a)" in choice.message
-
-
-def test_too_few_free_devices_are_a_refusal_too() -> None:
-    choice = choose(request(2, {"A", "B"}), view(pod("a"), pod("2", 2), holdings=held(a="A")))
-    assert choice.verdict is Verdict.REFUSED
 
 
 def test_devices_reused_from_an_init_container_identify_the_pod() -> None:

@@ -15,9 +15,6 @@ from deviceplugin.allocation.preferred import (
 )
 from tests.deviceplugin.pods import GPU, MIG, container, held, pod, view
 
-ALL = frozenset("ABCD")
-
-
 UNKNOWN = (
     "The pods of this node could not be read, so it is unknown which pod is being admitted and which devices"
     " were assigned to it; create the pod again."

@@ -37,12 +37,6 @@ def test_free_devices_come_first_then_assigned_then_in_use_then_both(size: int, 
     assert (choice.verdict, "".join(choice.devices)) == (Verdict.NO_MATCH, devices)
 
 
-def test_an_unassigned_pod_gets_enough_devices_in_a_shortage_the_free_ones_first() -> None:
-    waits = pod("w", 2, assignment=["A", "B"])
-    seen = view(pod("2", 3), waits, pod("c"), holdings=held(c="D"))
-    assert choose(request(3), seen).devices == ("C", "A", "B")
-
-
 @pytest.mark.parametrize(
     ("size", "must", "assignment", "devices", "verdict"),
     [
@@ -60,11 +54,6 @@ def test_must_include_comes_first_then_the_assignment_and_nothing_twice(
 ) -> None:
     choice = choose(request(size, must=must), view(pod("1", size, assignment=assignment)))
     assert ("".join(choice.devices), choice.verdict) == (devices, verdict)
-
-
-def test_many_must_include_devices_always_come_in_the_same_order() -> None:
-    everything = "".join(chr(ord("A") + index) for index in range(12))
-    assert "".join(choose(request(12, everything, must=everything), view(pod("1", 12))).devices) == everything
 
 
 def test_the_pick_is_asked_for_the_missing_number_the_remaining_and_the_chosen_devices() -> None:

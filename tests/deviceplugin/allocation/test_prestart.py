@@ -24,27 +24,10 @@ def gate(
     return decide(frozenset(devices.split()), holdings, by_uid, known)
 
 
-def test_a_container_with_its_assigned_devices_starts() -> None:
-    assert gate("A B", held(a="A B"), pod("a", 2, assignment=["B", "A"])) == StartDecision(
-        StartVerdict.AS_ASSIGNED, "a"
-    )
-
-
 def test_every_container_of_a_pod_that_reuses_devices_starts() -> None:
     shape = pod("a", assignment={"setup": ["A"], "main": ["A"]}, init=(container("setup", 1),))
     holdings = PodDevices({("a", "setup"): frozenset("A"), ("a", "main"): frozenset("A")})
     assert gate("A", holdings, shape) == StartDecision(StartVerdict.AS_ASSIGNED, "a")
-
-
-def test_a_container_with_other_devices_starts_with_a_message() -> None:
-    decision = gate("B", held(a="B"), pod("a", assignment=["A"]))
-    assert decision.is_open
-    assert decision.message == "Container main of pod default/pod-a was assigned A and got B."
-
-
-@pytest.mark.parametrize("pods", [(), (pod("a"),)])
-def test_a_pod_without_assignment_starts(pods: tuple[Pod, ...]) -> None:
-    assert gate("A", held(a="A"), *pods) == StartDecision(StartVerdict.UNASSIGNED, "a")
 
 
 def test_an_unseen_pod_starts_when_it_alone_has_the_devices() -> None:
@@ -71,15 +54,6 @@ def test_two_living_pods_with_one_device_are_both_held_back() -> None:
     decision = gate("A", held(a="A", b="A B"), pod("a"), pod("b", 2))
     assert decision.gate is StartVerdict.TWO_PODS
     assert "more than one pod (default/pod-a, default/pod-b)" in decision.message
-
-
-@pytest.mark.parametrize("others", [(), (pod("b", phase="Failed"),)])
-def test_the_checkpoint_entry_of_an_ended_pod_holds_no_container_back(others: tuple[Pod, ...]) -> None:
-    assert gate("A", held(a="A", b="A"), pod("a", assignment=["A"]), *others).gate is StartVerdict.AS_ASSIGNED
-
-
-def test_two_unseen_pods_are_presumed_alive() -> None:
-    assert gate("A", held(a="A", b="A"), unseen=True).gate is StartVerdict.TWO_PODS
 
 
 def test_devices_that_match_no_checkpoint_entry_exactly_hold_the_container_back() -> None:
@@ -152,11 +126,6 @@ def test_the_first_of_many_unhealthy_devices_is_named_with_its_reason(
         message=f"GPU GPU-0 is unhealthy: {reported}. The container starts when the GPU is healthy again;"
         " delete the pod to get another one.",
     )
-
-
-def test_an_unhealthy_device_of_another_container_does_not_hold_this_one_back() -> None:
-    unhealthy = {**KNOWN, "B": msgspec.structs.replace(KNOWN["B"], health="unhealthy")}
-    assert gate("A", held(a="A", b="B"), pod("a"), pod("b"), known=unhealthy).is_open
 
 
 def test_health_is_checked_before_the_checkpoint() -> None:

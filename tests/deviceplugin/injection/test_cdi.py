@@ -68,11 +68,6 @@ def test_a_device_whose_node_is_missing_is_left_out(tmp_path: Path) -> None:
     assert nodes.common == ()
 
 
-def test_mounts_are_left_out_where_there_are_none() -> None:
-    spec = json.loads(cdi.specification(DeviceNodes({"A": (DeviceNode("/dev/nvidia0", "/dev/nvidia0"),)})))
-    assert spec["containerEdits"] == {"env": ["NVIDIA_VISIBLE_DEVICES=void"]}
-
-
 def test_the_specification_is_written_atomically_and_only_when_it_has_changed(tmp_path: Path) -> None:
     folder = tmp_path / "run" / "cdi"
     assert cdi.write(folder, b"{}\n")
@@ -148,10 +143,6 @@ def test_a_mig_device_has_all_of_its_device_nodes_or_is_left_out(tmp_path: Path,
     )
     (tmp_path / missing).unlink()
     assert cdi.device_nodes(own, dev_root=tmp_path, host_dev_root=Path("/host/dev")).of_device == {}
-
-
-def test_a_device_that_needs_no_node_is_left_out(tmp_path: Path) -> None:
-    assert cdi.device_nodes({"GPU-0": ()}, dev_root=tmp_path, host_dev_root=tmp_path).of_device == {}
 
 
 def test_all_existing_common_device_nodes_are_given_in_a_fixed_order(tmp_path: Path) -> None:

@@ -48,18 +48,6 @@ def host(root: Path) -> Path:
     return root
 
 
-def test_libraries_of_the_driver_s_version_their_links_and_the_tools_are_found(tmp_path: Path) -> None:
-    mounts = plan(find(host(tmp_path)))
-    assert mounts == (
-        Mount("/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi"),
-        Mount(f"/{LIB}/libcuda.so", f"/{LIB}/libcuda.so.580.159.04"),
-        Mount(f"/{LIB}/libcuda.so.1", f"/{LIB}/libcuda.so.580.159.04"),
-        Mount(f"/{LIB}/libcuda.so.580.159.04", f"/{LIB}/libcuda.so.580.159.04"),
-        Mount(f"/{LIB}/libnvidia-ml.so.1", f"/{LIB}/libnvidia-ml.so.580.159.04"),
-        Mount(f"/{LIB}/libnvidia-ml.so.580.159.04", f"/{LIB}/libnvidia-ml.so.580.159.04"),
-    )
-
-
 def test_files_for_egl_vulkan_and_optix_and_firmware_of_the_version_are_found(
     tmp_path: Path,
 ) -> None:
@@ -84,13 +72,6 @@ def test_files_for_egl_vulkan_and_optix_and_firmware_of_the_version_are_found(
     assert more == {Mount(f"/{name}", f"/{name}") for name in wanted}
 
 
-def test_a_machine_without_driver_gives_nothing(tmp_path: Path) -> None:
-    (tmp_path / "usr" / "bin").mkdir(parents=True)
-    (tmp_path / "usr" / "bin" / "nvidia-smi").touch()
-    assert plan(find(tmp_path)) == ()
-    assert plan(find(tmp_path / "nowhere")) == ()
-
-
 def test_links_that_lead_out_of_the_root_are_left_out(tmp_path: Path) -> None:
     outside = tmp_path / "outside.so.580.1"
     outside.touch()
@@ -98,16 +79,6 @@ def test_links_that_lead_out_of_the_root_are_left_out(tmp_path: Path) -> None:
     libraries.mkdir(parents=True)
     (libraries / "libnvidia-ml.so.580.1").symlink_to(outside)
     assert find(tmp_path / "root") == ()
-
-
-def test_the_version_is_that_of_the_management_library() -> None:
-    files = [Found(f"/l/{name}", f"/l/{name}") for name in ("libcuda.so.9.9", "libnvidia-ml.so.580.159.04")]
-    assert driver_version(files) == "580.159.04"
-
-
-def test_the_higher_of_two_versions_counts() -> None:
-    names = ("libnvidia-ml.so.95.1", "libnvidia-ml.so.580.159.04", "libnvidia-ml.so.580.95.05")
-    assert driver_version(Found(f"/l/{name}", f"/l/{name}") for name in names) == "580.159.04"
 
 
 def test_the_management_library_is_found_under_the_drivers_root(tmp_path: Path) -> None:

@@ -47,26 +47,9 @@ def spec(*devices: tuple[str, list[str]]) -> str:
     return json.dumps({"cdiVersion": "0.5.0", "kind": names.GPU_RESOURCE, "devices": made})
 
 
-def test_without_a_specification_nothing_is_used_and_nothing_is_reported(host: Host) -> None:
-    with capture_logs() as lines:
-        assert host.chosen() == {}
-    assert lines == []
-
-
 def test_devices_are_named_by_their_uuid_or_by_any_name_with_their_device_nodes(host: Host) -> None:
     (host.run / "nvidia.yaml").write_text(SAMPLE.read_text())
     assert host.chosen() == {"GPU-0": "nvidia.com/gpu=GPU-0", "GPU-1": "nvidia.com/gpu=1"}
-
-
-def test_a_specification_of_another_driver_is_not_used_which_is_reported_once(host: Host) -> None:
-    (host.run / "nvidia.yaml").write_text(SAMPLE.read_text())
-    host.driver = "590.10"
-    assert host.why_not() == "It is of driver 580.159.04, and 590.10 is installed: ours is used."
-    with capture_logs() as lines:
-        host.chosen()
-    assert lines == []
-    host.driver = None
-    assert len(host.chosen()) == 2, "what cannot be seen is no reason"
 
 
 def test_our_specification_is_used_where_the_host_s_lacks_or_confuses_a_gpu(host: Host) -> None:
@@ -77,24 +60,12 @@ def test_our_specification_is_used_where_the_host_s_lacks_or_confuses_a_gpu(host
     assert host.chosen({"GPU-9": frozenset({"/dev/nvidia1"})}) == {"GPU-9": "nvidia.com/gpu=GPU-0"}
 
 
-def test_a_mig_device_is_recognised_by_its_capability_nodes(host: Host) -> None:
-    nodes = ["/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31"]
-    (host.run / "nvidia.json").write_text(spec(("0", ["/dev/nvidia0"]), ("0:0", nodes)))
-    assert host.chosen({"MIG-1": frozenset(nodes)}) == {"MIG-1": "nvidia.com/gpu=0:0"}
-
-
 def test_the_later_folder_takes_precedence_and_the_earlier_one_is_the_fallback(host: Host) -> None:
     one = {"GPU-0": OWN["GPU-0"]}
     (host.etc / "old.json").write_text(spec(("static", ["/dev/nvidia0"])))
     assert host.chosen(one) == {"GPU-0": "nvidia.com/gpu=static"}
     (host.run / "new.json").write_text(spec(("fresh", ["/dev/nvidia0"])))
     assert host.chosen(one) == {"GPU-0": "nvidia.com/gpu=fresh"}
-
-
-def test_a_name_in_two_files_is_not_used(host: Host) -> None:
-    for name in ("a.json", "b.json"):
-        (host.run / name).write_text(spec(("0", ["/dev/nvidia0"])))
-    assert "no device with the nodes of GPU-0" in host.why_not({"GPU-0": OWN["GPU-0"]})
 
 
 @pytest.mark.parametrize(

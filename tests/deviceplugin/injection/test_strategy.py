@@ -2,11 +2,10 @@
 
 from cluster import names
 from deviceplugin.allocation.held_elsewhere import held_elsewhere
-from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.allocation.preferred import NodeState
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 from deviceplugin.injection.strategy import ContainerInjection, Strategy, injection_of
-from tests.deviceplugin.pods import GPU, container, held, pod, view
+from tests.deviceplugin.pods import GPU, held, pod, view
 
 NODES = DeviceNodes(
     {
@@ -34,28 +33,6 @@ def test_a_container_gets_its_own_device_nodes_and_the_common_ones() -> None:
     assert given == ContainerInjection(
         VARIABLES, nodes=(*NODES.of_device["A"], *NODES.of_device["B"], *NODES.common)
     )
-
-
-def test_a_device_that_is_in_no_checkpoint_entry_may_be_given() -> None:
-    assert held_elsewhere({"B"}, view(pod("a"), pod("b"), holdings=held(a="A"))) is None
-
-
-def test_a_device_of_a_pod_that_has_ended_may_be_given() -> None:
-    ended = pod("a", phase="Succeeded")
-    assert held_elsewhere({"A"}, view(ended, pod("b"), holdings=held(a="A"))) is None
-    assert held_elsewhere({"A"}, view(pod("b"), holdings=held(a="A"))) is None
-
-
-def test_a_device_of_the_pods_own_init_container_may_be_given() -> None:
-    shape = pod("a", init=(container("setup", 1),))
-    holdings = PodDevices({("a", "setup"): frozenset("A")})
-    assert held_elsewhere({"A"}, view(shape, holdings=holdings)) is None
-
-
-def test_a_device_of_another_living_pod_is_refused_with_its_name() -> None:
-    message = held_elsewhere({"A", "B"}, view(pod("a"), pod("b", 2), holdings=held(a="A")))
-    assert message is not None
-    assert "other living pods hold: A (held by default/pod-a)" in message
 
 
 def test_the_gate_before_the_start_decides_where_the_pod_is_unknown() -> None:

@@ -50,14 +50,6 @@ def test_a_pod_that_was_read_directly_is_not_undone_by_a_watch_that_lags() -> No
     assert bound.by_uid()["a"].status.phase == "Failed"
 
 
-def test_a_deleted_pod_is_remembered_up_to_the_last_second() -> None:
-    clock = FakeClock()
-    bound = BoundPods(clock)
-    bound.remove(pod("a"))
-    clock.advance(TOMBSTONE_SECONDS)
-    assert [one.metadata.uid for one in bound.gone] == ["a"]
-
-
 def test_a_pod_whose_version_cannot_be_read_is_older_than_every_other() -> None:
     bound = BoundPods(FakeClock())
     bare = msgspec.structs.replace(pod("a").metadata, resource_version="")
@@ -78,14 +70,6 @@ def test_an_older_list_does_not_bring_a_deleted_pod_back() -> None:
 
 def mirror(uid: str, version: int) -> Pod:
     return pod(uid, version, **{names.STATIC_POD: "4711"})
-
-
-def test_a_static_pod_is_known_by_the_kubelet_s_uid() -> None:
-    bound = BoundPods(FakeClock())
-    bound.replace((mirror("a", 1),), "1")
-    assert bound.by_uid().keys() == {"4711"}
-    bound.remove(mirror("a", 2))
-    assert [one.metadata.uid for one in bound.gone] == ["4711"]
 
 
 def test_a_static_pod_whose_mirror_pod_was_recreated_is_still_present() -> None:

@@ -48,15 +48,6 @@ def test_other_resources_are_left_out() -> None:
     assert decode(content, "example.com/fpga").of("u1") == {"A"}
 
 
-@pytest.mark.parametrize("devices", [None, {}, {"-1": None}, {"-1": []}])
-def test_nulls_are_read_as_empty(devices: Any) -> None:
-    assert decode(written(entry("u1", "main", devices)), GPU).of("u1") == frozenset()
-
-
-def test_a_checkpoint_without_entries_is_empty() -> None:
-    assert decode(written(), GPU) == PodDevices()
-
-
 @pytest.mark.parametrize(
     "content",
     [

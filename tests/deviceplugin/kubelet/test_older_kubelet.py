@@ -136,30 +136,6 @@ def node(quiet: OlderNode) -> Iterator[OlderNode]:
     thread.join()
 
 
-def test_a_burst_gets_exactly_the_assigned_devices_without_asking_the_api_server(node: OlderNode) -> None:
-    before = node.lists()
-    pods = [node.a_pod(f"GPU-{number}") for number in (5, 2, 7, 0, 1, 6, 3, 4)]
-    node.in_step()
-    list_calls = node.lists()
-    for pod in pods:
-        assert node.kubelet.admit(pod)
-        assert node.kubelet.devices_of(pod.uid) == set(json.loads(pod.annotations[names.ASSIGNED])["main"])
-        node.kubelet.prestart(pod.uid, "main")
-    assert node.verdicts() == {"assigned": 8}
-    assert node.lists() == list_calls >= before
-    assert node.kubelet.calls.count("List") == 8
-
-
-def test_assigned_devices_are_given_while_the_api_server_is_away(node: OlderNode) -> None:
-    pod = node.a_pod("GPU-3")
-    node.in_step()
-    node.kube.down = True
-    assert node.kubelet.admit(pod)
-    assert node.kubelet.devices_of(pod.uid) == {"GPU-3"}
-    node.kubelet.prestart(pod.uid, "main")
-    node.kube.down = False
-
-
 def test_a_pod_that_the_watch_has_not_shown_yet_is_read(quiet: OlderNode) -> None:
     pod = quiet.a_pod("GPU-6")
     assert quiet.kubelet.admit(pod)
@@ -195,16 +171,6 @@ def test_a_pod_deleted_from_the_api_server_still_gets_its_assigned_devices(node:
     node.kubelet.prestart(pod.uid, "main")
 
 
-def test_a_pod_with_a_reused_name_is_another_pod(node: OlderNode) -> None:
-    first = node.a_pod("GPU-1", name="trainer-0")
-    node.in_step()
-    assert node.kubelet.admit(first)
-    node.deleted(first)
-    second = node.a_pod("GPU-2", name="trainer-0")
-    assert node.kubelet.admit(second)
-    assert node.kubelet.devices_of(second.uid) == {"GPU-2"}
-
-
 def test_a_new_pod_with_a_reused_name_that_the_watch_has_not_shown_is_read(quiet: OlderNode) -> None:
     first = quiet.a_pod("GPU-1", name="trainer-0")
     quiet.kubelet.admit(first)
@@ -213,17 +179,6 @@ def test_a_new_pod_with_a_reused_name_that_the_watch_has_not_shown_is_read(quiet
     second = quiet.a_pod("GPU-2", name="trainer-0")
     assert quiet.kubelet.admit(second)
     assert quiet.kubelet.devices_of(second.uid) == {"GPU-2"}
-
-
-def test_two_waiting_pods_with_the_same_name_cannot_be_distinguished(node: OlderNode) -> None:
-    first = node.a_pod("GPU-1", name="trainer-0")
-    node.in_step()
-    node.deleted(first)
-    second = node.a_pod("GPU-2", name="trainer-0")
-    node.in_step()
-    assert node.kubelet.admit(second)
-    assert node.verdicts() == {"ambiguous": 1}
-    assert not node.kubelet.devices_of(second.uid) & {"GPU-1", "GPU-2"}
 
 
 def test_only_the_watch_identifies_the_pod_while_devices_are_in_flight(node: OlderNode) -> None:
@@ -235,17 +190,6 @@ def test_only_the_watch_identifies_the_pod_while_devices_are_in_flight(node: Old
     assert node.kubelet.admit(pod)
     assert node.kubelet.held[pod.uid, "main"] == {"GPU-1", "GPU-3"}
     assert node.kubelet.calls.count("List") == 1
-
-
-def test_one_pod_too_many_is_refused_rather_than_sharing(node: OlderNode) -> None:
-    node.agent.advertise(devices(1))
-    eventually(lambda: node.kubelet.capacity == 1)
-    holder, second = node.a_pod("GPU-0"), node.a_pod("GPU-0")
-    node.in_step()
-    node.kubelet.admit(holder)
-    node.kubelet.free_by_mistake(holder.uid)
-    assert not node.kubelet.admit(second)
-    assert f"default/{holder.name}" in second.message
 
 
 def test_two_pods_with_one_device_do_not_start_until_one_is_gone(node: OlderNode) -> None:
@@ -338,12 +282,6 @@ def test_the_first_pods_after_a_kubelet_start_are_identified(node: OlderNode) ->
     node.agent.wait_registered()
     node.kubelet.admit_first_batch(pods)
     assert [node.kubelet.devices_of(pod.uid) for pod in pods] == [{"GPU-3"}, {"GPU-1"}, {"GPU-0", "GPU-2"}]
-
-
-def test_the_devices_a_pod_really_has_can_be_compared_with_its_assignment(node: OlderNode) -> None:
-    pod = node.a_pod("GPU-3")
-    node.in_step()
-    assert [one.metadata.uid for one in node.agent.pods.at_once() or ()] == [pod.uid]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -8,7 +8,7 @@ import pytest
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.process.clock import Clock
-from deviceplugin.kubelet.pods_api import DEADLINE, PATIENCE, RETRIES, RETRY_EVERY, PodsApi, PodsApiError
+from deviceplugin.kubelet.pods_api import DEADLINE, PATIENCE, RETRIES, PodsApi, PodsApiError
 from tests.fakes.kubelet import FakeContainer, FakeKubelet, FakePod
 
 
@@ -26,13 +26,6 @@ class BusyMachine(FakeClock):
 
 def pods_api(kubelet: FakeKubelet, clock: Clock) -> PodsApi:
     return PodsApi(kubelet.root / "pods-api" / "pods-api.sock", clock)
-
-
-def test_a_flooded_kubelet_is_asked_again(kubelet: FakeKubelet) -> None:
-    kubelet.flooded = 5
-    clock = FakeClock(self_advancing=True)
-    assert pods_api(kubelet, clock).list() == ()
-    assert clock.waits == [RETRY_EVERY] * 5
 
 
 def test_a_flooded_kubelet_is_asked_once_more_however_busy_the_machine(kubelet: FakeKubelet) -> None:
@@ -53,21 +46,6 @@ def test_all_calls_for_one_lookup_share_one_deadline(kubelet: FakeKubelet) -> No
     kubelet.flooded = 1
     with pytest.raises(PodsApiError, match="rejected by rate limit"):
         pods_api(kubelet, BusyMachine(longer=DEADLINE)).list()
-    assert kubelet.calls == ["ListPods"]
-
-
-def test_retries_of_a_flooded_kubelet_end(kubelet: FakeKubelet) -> None:
-    kubelet.flooded = RETRIES + 1
-    with pytest.raises(PodsApiError, match="rejected by rate limit") as refused:
-        pods_api(kubelet, FakeClock(self_advancing=True)).list()
-    assert refused.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert kubelet.calls == ["ListPods"] * (RETRIES + 1)
-
-
-def test_a_call_without_retries_is_made_once(kubelet: FakeKubelet) -> None:
-    kubelet.flooded = 1
-    with pytest.raises(PodsApiError, match="rejected by rate limit"):
-        pods_api(kubelet, FakeClock(self_advancing=True)).list(patient=False)
     assert kubelet.calls == ["ListPods"]
 
 

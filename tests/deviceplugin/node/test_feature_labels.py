@@ -50,10 +50,6 @@ def test_a_node_of_one_model_is_labelled_as_by_gpu_feature_discovery() -> None:
     }
 
 
-def test_a_node_without_gpus_has_no_labels() -> None:
-    assert labels(label_inputs()) == {}
-
-
 def test_the_labels_of_gpu_feature_discovery_describe_the_most_frequent_of_several_models() -> None:
     found = labels(label_inputs(card(0, A6000, memory_mib=49140), card(1), card(2)))
     features = nvidias(found)
@@ -63,26 +59,6 @@ def test_the_labels_of_gpu_feature_discovery_describe_the_most_frequent_of_sever
         "81920",
     )
     assert models(found) == {"NVIDIA-A100-SXM4-80GB": "2", "NVIDIA-RTX-A6000": "1"}
-
-
-def test_the_first_of_equally_frequent_models_counts() -> None:
-    assert nvidias(labels(label_inputs(card(0, A6000), card(1))))["gpu.product"] == "NVIDIA-RTX-A6000"
-
-
-def test_a_gpu_that_nvml_no_longer_lists_does_not_count() -> None:
-    before = devices(card(0), card(1, A6000))
-    after = devices(card(0), known=before)
-    assert len(after) == 2
-    assert models(labels(label_inputs(devices=after))) == {"NVIDIA-A100-SXM4-80GB": "1"}
-
-
-def test_an_unhealthy_gpu_counts() -> None:
-    before = devices(card(0), card(1))
-    unhealthy = card(1)
-    unhealthy.lost = True
-    after = devices(card(0), unhealthy, known=before)
-    assert [device.published.health for device in after] == ["healthy", "unhealthy"]
-    assert nvidias(labels(label_inputs(devices=after)))["gpu.count"] == "2"
 
 
 def test_mig_devices_are_not_labelled_where_they_are_not_advertised() -> None:
@@ -210,11 +186,6 @@ def test_unknown_facts_are_not_labelled() -> None:
         "mig.capable": "false",
         "mps.capable": "false",
     }
-
-
-def test_a_driver_version_of_two_parts_has_no_revision() -> None:
-    features = nvidias(labels(label_inputs(card(0), versions=Versions("470.57", None))))
-    assert (features["cuda.driver-version.minor"], features["cuda.driver-version.revision"]) == ("57", "")
 
 
 @pytest.mark.parametrize(

@@ -37,30 +37,6 @@ def written(*keys: str) -> dict[str, str]:
 # --- what to change ------------------------------------------------------------------------------------
 
 
-def test_missing_labels_are_written_and_remembered() -> None:
-    found = change({PRODUCT: "X", COUNT: "2"}, node({"other": "stays"}))
-    assert found.labels == {PRODUCT: "X", COUNT: "2"}
-    assert found.annotations == {names.LABELS: f"{COUNT},{PRODUCT}"}
-
-
-def test_a_node_with_the_right_labels_is_not_changed() -> None:
-    assert change({PRODUCT: "X"}, node({PRODUCT: "X"}, **written(PRODUCT))) == ({}, {})
-
-
-def test_a_label_of_ours_that_no_longer_applies_is_removed() -> None:
-    found = change({COUNT: "1"}, node({PRODUCT: "X", COUNT: "1"}, **written(COUNT, PRODUCT)))
-    assert found == ({PRODUCT: None}, {names.LABELS: COUNT})
-
-
-def test_a_label_of_ours_with_another_value_is_corrected() -> None:
-    assert change({COUNT: "2"}, node({COUNT: "1"}, **written(COUNT))).labels == {COUNT: "2"}
-
-
-def test_a_label_that_somebody_else_wrote_is_not_changed() -> None:
-    assert change({PRODUCT: "X"}, node({PRODUCT: "theirs"})) == ({}, {})
-    assert change({}, node({PRODUCT: "theirs"})) == ({}, {})
-
-
 @pytest.mark.parametrize("prefix", ["", "gpus."])
 def test_labels_that_node_feature_discovery_owns_are_left_to_it(prefix: str) -> None:
     theirs = {prefix + names.FEATURE_LABELS: f"cpu-hyperthreading,{PRODUCT}"}

@@ -1,7 +1,5 @@
 """GPUs that are cut, for tests of what is advertised."""
 
-import msgspec
-
 from cluster.objects.inventory import Device, mig_model
 from deviceplugin.nvml.inventory import NodeDevice
 
@@ -42,8 +40,3 @@ def part(
 def reasons(devices: tuple[Device, ...]) -> dict[str, str | None]:
     """UUID -> why it is unhealthy."""
     return {device.uuid: device.reason for device in devices}
-
-
-def renamed(device: NodeDevice, uuid: str) -> NodeDevice:
-    """The same device under another UUID."""
-    return msgspec.structs.replace(device, published=msgspec.structs.replace(device.published, uuid=uuid))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cluster import names
-from deviceplugin.nvml.fault_file import MOST_PARTS, FaultFile, Known
+from deviceplugin.nvml.fault_file import FaultFile, Known
 from deviceplugin.nvml.health import Scope
 from tests.deviceplugin.nvml.cut import part
 
@@ -61,30 +61,12 @@ def test_no_file_is_created_where_no_fault_ever_occurred(machine: Machine) -> No
     assert list(machine.folder.iterdir()) == []
 
 
-def test_repaired_faults_are_not_remembered(machine: Machine) -> None:
-    memory = machine.memory()
-    memory.keep(KNOWN)
-    memory.keep(Known("an era"))
-    assert machine.memory().recall() == Known("an era")
-    assert [path.name for path in machine.folder.iterdir()] == [names.FAULTS_FILE]
-
-
 def test_faults_that_were_repaired_before_another_process_began_are_not_remembered(machine: Machine) -> None:
     machine.memory().keep(KNOWN)
     again = machine.memory()
     assert again.recall() == KNOWN
     again.keep(Known("an era"))
     assert machine.memory().recall() == Known("an era")
-
-
-def test_an_unchanged_state_is_not_written_again(machine: Machine) -> None:
-    memory, file = machine.memory(), machine.folder / names.FAULTS_FILE
-    memory.keep(KNOWN)
-    file.unlink()
-    memory.keep(KNOWN)
-    assert not file.exists()
-    memory.keep(Known("another era"))
-    assert file.exists()
 
 
 def test_who_reads_the_file_while_it_is_written_reads_all_of_the_last_one(machine: Machine) -> None:
@@ -128,9 +110,3 @@ def test_the_place_of_a_mig_device_is_kept_whatever_its_health(machine: Machine)
     machine.memory().keep(Known("an era", parts=(there.as_unhealthy("XID 95"), gone)))
     recalled = machine.memory().recall().parts
     assert recalled == (there, part(0, 2))
-
-
-def test_places_of_mig_devices_do_not_fill_the_file(machine: Machine) -> None:
-    machine.memory().keep(Known("an era", parts=tuple(part(0, number) for number in range(2 * MOST_PARTS))))
-    recalled = machine.memory().recall().parts
-    assert [one.uuid for one in recalled] == [part(0, number).uuid for number in range(MOST_PARTS)]

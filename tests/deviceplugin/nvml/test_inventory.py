@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from deviceplugin.nvml.health import HealthState, ProbeFailed, State
+from deviceplugin.nvml.health import HealthState, ProbeFailed
 from deviceplugin.nvml.interface import MigFacts, NvmlError
 from deviceplugin.nvml.inventory import MOST_GONE, NodeDevice, read_inventory, with_health
 from tests.fakes.nvml import MemoryGpu, MemoryNvml, a_gpu
@@ -100,13 +100,6 @@ def test_a_known_gpu_that_is_lost_stays_listed_and_hides_no_other() -> None:
     assert devices["GPU-0"].model == "NVIDIA-A100-SXM4-80GB"
 
 
-def test_a_gpu_whose_name_cannot_be_read_stays_listed_with_the_reason() -> None:
-    gpu = a_gpu(0)
-    known = read(gpu)
-    (device,) = read(replace(gpu, broken=True), known=known)
-    assert device.published.reason == "nvmlDeviceGetName answers Unknown Error"
-
-
 def test_a_gpu_that_nvml_no_longer_lists_stays_listed() -> None:
     known = read(a_gpu(0), a_gpu(1))
     devices = read(a_gpu(0), known=known)
@@ -162,29 +155,10 @@ def test_a_lost_gpu_is_never_forgotten_however_many_mig_devices_are_gone() -> No
     assert [devices[0].uuid, devices[-1].uuid] == ["GPU-0", "GPU-1"]
 
 
-def test_an_unknown_gpu_that_does_not_answer_is_not_listed() -> None:
-    first, second = a_gpu(0), a_gpu(1)
-    first.lost = True
-    assert [device.uuid for device in read(first, second)] == ["GPU-1"]
-
-
-def test_a_gpu_that_is_back_is_listed_as_new() -> None:
-    gpu = a_gpu(0)
-    known = tuple(device.as_unhealthy("it was lost") for device in read(gpu))
-    assert read(gpu, known=known) == read(gpu)
-
-
 def test_the_reason_why_a_device_could_not_be_read_is_not_replaced_by_its_health() -> None:
     (device,) = (one.as_unhealthy("it cannot be read") for one in read(a_gpu(0)))
     health = HealthState().apply(ProbeFailed("GPU-0", "the GPU is lost"))
     assert [one.published.reason for one in with_health([device], health)] == ["it cannot be read"]
-
-
-def test_the_state_of_a_device_is_that_of_its_health() -> None:
-    suspect = HealthState().apply(ProbeFailed("GPU-0", "the GPU is lost"))
-    devices = with_health(read(a_gpu(0), a_gpu(1)), suspect)
-    assert [device.state for device in devices] == [State.SUSPECT, State.HEALTHY]
-    assert not devices[0].published.is_healthy
 
 
 def test_an_unhealthy_gpu_makes_its_mig_devices_unhealthy_too() -> None:

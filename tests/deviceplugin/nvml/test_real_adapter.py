@@ -13,7 +13,6 @@ from cluster.process.clock import SystemClock
 from devcluster.fakenvml import FakeNvml, default_gpus, library, mig
 from devcluster.fakenvml.fake import RunningProcess
 from deviceplugin.nvml.interface import (
-    DriverMissingError,
     EventKind,
     GpuEvent,
     GpuLostError,
@@ -93,12 +92,6 @@ def test_events_name_their_gpu_even_if_it_is_lost(nvml: RealNvml, fake: FakeNvml
     stream.close()
 
 
-def test_a_wait_without_events_ends_without_one(nvml: RealNvml) -> None:
-    stream = nvml.events([nvml.uuid(0)])
-    assert stream.wait(0.01) is None
-    stream.close()
-
-
 def test_a_gpu_without_events_is_named_and_events_of_the_others_are_received(
     nvml: RealNvml, fake: FakeNvml
 ) -> None:
@@ -168,28 +161,6 @@ def test_values_that_a_card_does_not_support_are_unknown(
     uuid = nvml.uuid(0)
     fake.error(call, 0, 3)
     assert getattr(nvml.facts(uuid), field) is None
-
-
-def test_an_error_contains_the_call_the_code_and_the_gpu(nvml: RealNvml, fake: FakeNvml) -> None:
-    uuid = nvml.uuid(0)
-    fake.error("nvmlDeviceGetName", 0, 999)
-    with pytest.raises(
-        NvmlError, match=r"^nvmlDeviceGetName answers Unknown Error \(NVML error 999\)\.$"
-    ) as caught:
-        nvml.facts(uuid)
-    assert (caught.value.code, caught.value.call, caught.value.device) == (999, "nvmlDeviceGetName", uuid)
-
-
-def test_a_missing_driver_is_reported(fake: FakeNvml) -> None:
-    fake.init_error(9)
-    nvml = RealNvml(library())
-    with pytest.raises(DriverMissingError, match="driver is not loaded"):
-        nvml.open()
-    nvml.close()
-    fake.init_error(0)
-    nvml.open()
-    assert nvml.count() == 4
-    nvml.close()
 
 
 def test_a_missing_library_that_the_settings_name_is_reported(tmp_path: Path) -> None:
@@ -266,24 +237,6 @@ def watched(fake: FakeNvml) -> Iterator[Watched]:
     watched.stop.set()
     watched.thread.join(30)
     assert not watched.thread.is_alive()
-
-
-def test_the_thread_reports_an_xid_of_one_gpu(watched: Watched) -> None:
-    def is_reported() -> bool:
-        # An event that comes while NVML is reinitialised is not received: the error comes again.
-        watched.fake.xid(3, 79)
-        return watched.reason(3) == "XID 79: GPU has fallen off the bus; it needs a reset"
-
-    watched.until(is_reported)
-    assert watched.reason(0) is None
-
-
-def test_the_thread_reports_a_lost_gpu_and_its_return(watched: Watched) -> None:
-    watched.fake.lose(1)
-    watched.until(lambda: watched.reason(1) is not None)
-    assert watched.reason(0) is None
-    watched.fake.recover(1)
-    watched.until(lambda: watched.reason(1) is None)
 
 
 def test_a_hanging_driver_stops_only_the_thread_and_is_noticed_by_its_silence(watched: Watched) -> None:
@@ -377,13 +330,4 @@ def test_gpus_that_are_bound_or_unbound_are_reported_once(nvml: RealNvml, fake: 
     fake.xid(0, 48)
     assert not stream.rebound()
     assert stream.wait(5) is not None, "the other events are not taken away"
-    stream.close()
-
-
-def test_a_driver_that_does_not_report_binding_reports_no_change(nvml: RealNvml, fake: FakeNvml) -> None:
-    function_not_found = 13
-    fake.error("nvmlSystemEventSetCreate", None, function_not_found)
-    stream = nvml.events([nvml.uuid(0)])
-    fake.bound()
-    assert not stream.rebound()
     stream.close()

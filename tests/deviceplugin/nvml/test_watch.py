@@ -53,32 +53,6 @@ def test_an_unchanged_state_is_not_reported_again() -> None:
     assert len(watched(MemoryNvml([a_gpu(0)]), *[nothing] * 50)) == 1
 
 
-def test_a_critical_xid_is_reported_and_over_a_quiet_minute_later() -> None:
-    nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
-    reports = watched(nvml, lambda: xid("GPU-0", 48), *[nothing] * 70)
-    fault = "XID 48: double-bit memory error"
-    assert [reasons(report)["GPU-0"] for report in reports] == [None, f"{fault}; recovering", None]
-    assert [reasons(report)["GPU-1"] for report in reports] == [None, None, None]
-
-
-def test_an_xid_of_a_program_is_not_reported() -> None:
-    assert len(watched(MemoryNvml([a_gpu(0)]), lambda: xid("GPU-0", 31))) == 1
-
-
-def test_a_gpu_lost_without_an_event_is_noticed_and_back_when_it_answers() -> None:
-    nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
-
-    def lose() -> None:
-        nvml.gpus[0].lost = True
-
-    def come_back() -> None:
-        nvml.gpus[0].lost = False
-
-    reports = watched(nvml, lose, *[nothing] * 3, come_back, *[nothing] * 10)
-    assert [reasons(report)["GPU-0"] for report in reports] == [None, "The GPU is lost", None]
-    assert all(reasons(report)["GPU-1"] is None for report in reports)
-
-
 def test_a_gpu_that_is_lost_under_a_driver_without_recovery_actions_is_noticed() -> None:
     nvml = MemoryNvml([a_gpu(0)])
     nvml.gpus[0].old = True
@@ -91,13 +65,6 @@ def test_a_gpu_that_is_lost_under_a_driver_without_recovery_actions_is_noticed()
     assert [report.devices[0].state for report in reports] == [State.HEALTHY, State.SUSPECT, State.UNHEALTHY]
 
 
-def test_events_of_the_others_are_received_while_one_is_lost() -> None:
-    nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
-    nvml.gpus[0].lost = True
-    reports = watched(nvml, nothing, lambda: xid("GPU-1", 79))
-    assert reasons(reports[-1]) == {"GPU-1": "XID 79: GPU has fallen off the bus; it needs a reset"}
-
-
 def test_the_thread_pauses_after_a_failed_wait_and_never_busy_loops() -> None:
     nvml = MemoryNvml([a_gpu(0)])
 
@@ -107,21 +74,6 @@ def test_the_thread_pauses_after_a_failed_wait_and_never_busy_loops() -> None:
     watched(nvml, lose, *[nothing] * 20)
     assert nvml.waits <= 22
     assert nvml.seconds >= 20
-
-
-def test_a_wanted_reset_is_reported_and_over_when_the_driver_asks_for_nothing() -> None:
-    nvml = MemoryNvml([a_gpu(0)])
-
-    def ask(action: int) -> Step:
-        def step() -> GpuEvent:
-            nvml.gpus[0].action = action
-            return GpuEvent("GPU-0", EventKind.RECOVERY_ACTION, action)
-
-        return step
-
-    reports = watched(nvml, ask(1), ask(0), *[nothing] * 70)
-    request = "The driver asks for a reset of the GPU"
-    assert [reasons(report)["GPU-0"] for report in reports] == [None, request, f"{request}; recovering", None]
 
 
 def test_a_change_of_mig_is_read_again() -> None:
@@ -189,16 +141,6 @@ def test_a_node_without_gpus_is_reported_and_a_gpu_added_later_is_found() -> Non
         ("NVML lists no GPU on this node.", 0),
         (None, 1),
     ]
-
-
-def test_a_new_gpu_is_found_at_the_next_initialisation() -> None:
-    nvml = MemoryNvml([a_gpu(0)])
-
-    def plug() -> None:
-        nvml.gpus.append(a_gpu(1))
-
-    reports = watched(nvml, plug, *[nothing] * 3610)
-    assert [sorted(reasons(report)) for report in reports] == [["GPU-0"], ["GPU-0", "GPU-1"]]
 
 
 def test_a_gpu_that_could_not_be_read_for_a_while_is_read_again() -> None:
@@ -303,13 +245,6 @@ def test_all_orders_to_clear_are_carried_out_at_the_next_wait() -> None:
     assert found == [(None, None), (LOST, None), (LOST, LOST), (None, None)]
 
 
-def test_another_order_clears_the_same_gpu_again() -> None:
-    fault = [lambda _: xid("GPU-0", 79)]
-    orders = [lambda watch: watch.clear("GPU-0", "first"), lambda watch: watch.clear("GPU-0", "second")]
-    found = cleared(*fault, orders[0], *fault, orders[0], orders[1])
-    assert found == [(None, None), (LOST, None), (None, None), (LOST, None), (None, None)]
-
-
 def test_nvml_and_every_event_stream_is_closed_whatever_ends_a_session() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
 
@@ -360,14 +295,6 @@ def remembering(notes: Notes, nvml: MemoryNvml, *script: Step) -> list[NvmlRepor
         nvml.stop
     )
     return reports
-
-
-def test_an_agent_that_restarts_knows_what_needs_a_reset() -> None:
-    notes = Notes()
-    remembering(notes, MemoryNvml([a_gpu(0), a_gpu(1)]), lambda: xid("GPU-0", 79), lambda: xid("GPU-1", 48))
-    reports = remembering(notes, MemoryNvml([a_gpu(0), a_gpu(1)]), *[nothing] * 200)
-    fault = "XID 79: GPU has fallen off the bus; it needs a reset"
-    assert [reasons(report) for report in reports] == [{"GPU-0": fault, "GPU-1": None}]
 
 
 def test_a_fault_that_needs_a_reset_no_longer_counts_after_a_reboot() -> None:
@@ -469,14 +396,3 @@ def test_a_gpu_that_is_unbound_from_the_driver_is_unhealthy_until_it_is_bound_ag
     gone = "NVML does not list this GPU any more"
     assert [reasons(report)["GPU-1"] for report in reports] == [None, gone, None]
     assert {reasons(report)["GPU-0"] for report in reports} == {None}
-
-
-def test_an_xid_of_one_mig_device_leaves_its_siblings_healthy() -> None:
-    nvml = MemoryNvml([a_gpu(0)])
-    nvml.gpus[0].mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192), MigFacts("MIG-2", "3g.40gb", 2, 0, 40192)]
-    reports = watched(nvml, lambda: xid("GPU-0", 48, gpu_instance=2))
-    assert reasons(reports[1]) == {
-        "GPU-0": None,
-        "MIG-1": None,
-        "MIG-2": "XID 48: double-bit memory error; recovering",
-    }

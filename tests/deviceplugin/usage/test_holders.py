@@ -32,11 +32,6 @@ def test_devices_given_by_the_kubelet_take_precedence_over_those_assigned() -> N
     assert [(one.device, one.source) for one in found] == [("GPU-3", "kubelet")]
 
 
-def test_devices_not_given_by_the_kubelet_yet_are_reported_as_assigned() -> None:
-    found = holders(GPUS, PodDevices(), (pod("a", assignment=["GPU-1"]),))
-    assert [(one.device, one.uid, one.source) for one in found] == [("GPU-1", "a", "assignment")]
-
-
 def test_without_the_kubelet_s_checkpoint_holders_are_known_by_assignments_alone() -> None:
     found = holders(GPUS, None, (pod("a", assignment=["GPU-0"]), pod("b")))
     assert [(one.device, one.uid, one.source) for one in found] == [("GPU-0", "a", "assignment")]
@@ -53,10 +48,6 @@ def test_holders_are_listed_in_the_order_of_the_devices_and_of_their_uids() -> N
     )
     found = holders(GPUS[::-1], checkpoint, (pod("b", 2), pod("a")))
     assert [(one.device, one.uid) for one in found] == [("GPU-2", "a"), ("GPU-2", "b"), ("GPU-0", "b")]
-
-
-def test_an_ended_pod_that_the_kubelet_has_given_nothing_holds_nothing() -> None:
-    assert holders(GPUS, PodDevices(), (pod("a", assignment=["GPU-0"], phase="Failed"),)) == ()
 
 
 def test_an_ended_pod_holds_nothing_even_if_the_checkpoint_keeps_it() -> None:
@@ -81,9 +72,3 @@ def test_the_same_device_may_have_several_holders_and_a_pod_several_devices() ->
         "GPU-2": ["a"],
         "GPU-3": ["c"],
     }
-
-
-def test_a_device_that_two_containers_have_is_reported_once() -> None:
-    checkpoint = PodDevices({("a", "setup"): frozenset({"GPU-0"}), ("a", "main"): frozenset({"GPU-0"})})
-    (one,) = holders(GPUS, checkpoint, (pod("a"),))
-    assert one.containers == ("main", "setup")

@@ -49,12 +49,6 @@ def test_measurements_are_reported_in_base_units_with_pod_user_and_booking(node:
     )
 
 
-def test_the_holder_of_a_device_is_reported_with_its_source(node: MeasuredNode) -> None:
-    node.measured()
-    assert node.says("device_holder", **ON_0, **ALICES, source="kubelet") == 1
-    assert len(node.series("device_holder")) == 1
-
-
 def test_the_memory_of_a_pod_is_that_of_its_processes(node: MeasuredNode) -> None:
     node.run(7, uid=UID_A)
     node.run(8, uid=UID_A)
@@ -115,12 +109,6 @@ def test_holders_are_read_every_ten_seconds_without_a_measurement(node: Measured
     assert holder_after(0.5) == ["renamed"]
 
 
-def test_without_any_measurement_holders_are_reported(node: MeasuredNode) -> None:
-    assert node.measurer.age() is None
-    node.measurer.once()
-    assert len(node.series("device_holder")) == 1
-
-
 def test_a_mig_device_has_its_own_series(tmp_path: Path) -> None:
     node = MeasuredNode(tmp_path, devices=(gpu(0), part(0, 1), part(0, 2)))
     node.holdings = PodDevices({(UID_A, "main"): frozenset({"MIG-0-1"})})
@@ -151,11 +139,6 @@ def test_a_holder_whose_name_is_unknown_is_reported_by_its_uid(node: MeasuredNod
     nameless = {"namespace": "", "pod": UID_A, "user": "", "booking": ""}
     assert node.series("device_holder") == [ON_0 | nameless | {"source": "kubelet"}]
     assert node.series("device_power_watts") == [ON_0 | nameless]
-
-
-def test_the_measurement_of_an_unknown_gpu_is_ignored(node: MeasuredNode) -> None:
-    node.measured(GPU_0=busy(), GPU_9=busy())
-    assert node.series("device_power_watts") == [ON_0 | ALICES]
 
 
 def test_a_mig_device_whose_size_is_unknown_reports_only_what_is_used_of_it(tmp_path: Path) -> None:
@@ -253,44 +236,6 @@ def test_the_memory_of_a_squatter_is_not_counted_as_that_of_a_holder(node: Measu
     assert node.says("squatter_memory_bytes", **ON_1, namespace="default", pod="train") == GIB
 
 
-def test_a_squatter_of_a_pod_that_is_not_known_is_named_by_its_uid(node: MeasuredNode) -> None:
-    node.run(8, uid=UID_B)
-    for _ in range(2):
-        node.measured(GPU_1=busy(GpuProcess(8, None)))
-    assert node.says("squatters", **ON_1, namespace="", pod=UID_B) == 1
-    assert node.events == [
-        f"Process 8 (python3) of a pod with uid {UID_B} uses GPU 1 (GPU-1). No pod holds it."
-    ]
-    (squatter,) = decode_use(node.measurer.text() or "").squatters
-    assert (squatter.uid, squatter.name, squatter.memory) == (UID_B, None, None)
-
-
-def test_all_pods_that_hold_the_gpu_are_named_to_its_squatter(node: MeasuredNode) -> None:
-    assert node.pods is not None
-    node.pods = (*node.pods, owned(UID_B, "lab", user="bob"))
-    node.holdings = PodDevices({(uid, "main"): frozenset({"GPU-0"}) for uid in (UID_A, UID_B)})
-    node.run(4711)
-    for _ in range(2):
-        node.measured(GPU_0=busy(GpuProcess(4711, None)))
-    (message,) = node.events
-    assert message.endswith("It is held by pod default/train, pod default/lab.")
-
-
-def test_a_process_in_no_cgroup_of_a_name_is_one_of_no_pod(node: MeasuredNode) -> None:
-    node.run(4711)
-    (node.proc / "4711" / "cgroup").write_text("0::/\n")
-    for _ in range(2):
-        node.measured(GPU_1=busy(GpuProcess(4711, None)))
-    assert node.events == ["Process 4711 (python3) of no pod uses GPU 1 (GPU-1). No pod holds it."]
-
-
-def test_a_process_that_comes_back_to_a_gpu_is_reported_again(node: MeasuredNode) -> None:
-    node.run(4711)
-    for memory in (GIB, GIB, None, 2 * GIB, 2 * GIB):
-        node.measured(GPU_1=busy(GpuProcess(4711, memory)) if memory else busy())
-    assert len(node.events) == 2
-
-
 def test_squatters_that_use_as_much_memory_are_in_the_order_of_device_and_pid(node: MeasuredNode) -> None:
     for pid in (30, 20, 10):
         node.run(pid)
@@ -377,14 +322,6 @@ def test_the_lease_carries_the_usage_of_gpus_for_the_booking_server(node: Measur
     assert squatter.uid is None
 
 
-def test_what_a_card_does_not_measure_is_missing_on_the_lease(node: MeasuredNode) -> None:
-    node.measured(GPU_0=GpuUsage(), GPU_1=GpuUsage(memory_used=0, power=0.0))
-    assert decode_use(node.measurer.text() or "").devices == (
-        DeviceUsage(uuid="GPU-0"),
-        DeviceUsage(uuid="GPU-1", memory=0, power=0),
-    )
-
-
 def test_nothing_is_written_on_the_lease_while_no_gpu_answers(node: MeasuredNode) -> None:
     node.measured(GPU_0=busy())
     assert node.measurer.text() is not None
@@ -399,12 +336,6 @@ def test_the_text_is_rebuilt_no_more_often_than_configured(tmp_path: Path) -> No
         node.measured(GPU_0=busy())
         texts.append(node.measurer.text())
     assert len(set(texts)) == 2
-
-
-def test_nothing_is_reported_where_reporting_is_switched_off(tmp_path: Path) -> None:
-    node = MeasuredNode(tmp_path, report_every=0)
-    node.measured(GPU_0=busy())
-    assert node.measurer.text() is None
 
 
 def test_sixteen_gpus_of_seven_mig_devices_fit_on_a_lease(tmp_path: Path) -> None:

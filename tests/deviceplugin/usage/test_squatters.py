@@ -55,10 +55,6 @@ def judged(
     return [(one.device, one.seen.pid) for one in found]
 
 
-def test_a_process_of_the_pod_that_holds_the_gpu_is_no_squatter() -> None:
-    assert judged(GpuProcess(7, 1), seen(7, "a"), holder("GPU-0", "a")) == []
-
-
 @pytest.mark.parametrize("uid", ["b", None])
 def test_a_process_of_another_pod_or_of_none_is_found(uid: str | None) -> None:
     assert judged(GpuProcess(7, 1), seen(7, uid), holder("GPU-0", "a")) == [("GPU-0", 7)]
@@ -113,10 +109,6 @@ def test_every_pod_that_holds_the_gpu_or_a_part_of_it_is_named_in_order() -> Non
     assert found.held_by == tuple("abcdef")
 
 
-def test_an_unknown_mig_device_counts_as_the_whole_gpu() -> None:
-    assert judged(GpuProcess(7, 1, 9, 9), seen(7, None), on="GPU-1") == [("GPU-1", 7)]
-
-
 def test_only_a_squatter_seen_twice_is_reported() -> None:
     suspects = Suspects()
     one = SquattingProcess("GPU-0", 0, seen(7, None), 1)
@@ -139,10 +131,3 @@ def test_a_squatter_that_moves_to_another_gpu_is_first_seen_there_twice() -> Non
 def test_a_pod_whose_processes_use_no_memory_differs_from_one_whose_memory_is_unknown() -> None:
     on = processes_on_devices(NODE, {"GPU-0": GpuUsage(processes=(GpuProcess(7, 0), GpuProcess(8, None)))})
     assert used_by_pods(on, {7: seen(7, "a"), 8: seen(8, "b")}) == {("GPU-0", "a"): 0}
-
-
-def test_the_memory_of_a_pod_is_that_of_all_its_processes_on_the_device() -> None:
-    processes = (GpuProcess(7, 100), GpuProcess(8, 20), GpuProcess(9, 3), GpuProcess(10, None))
-    who = {7: seen(7, "a"), 8: seen(8, "a"), 9: seen(9, None), 10: seen(10, "a")}
-    used = used_by_pods(processes_on_devices(NODE, {"GPU-0": GpuUsage(processes=processes)}), who)
-    assert used == {("GPU-0", "a"): 120}

@@ -9,10 +9,8 @@ from cluster.decide.ledger import WHOLE
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.fake.user import UserKube
-from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold, encode_hold
-from extender.__main__ import ANSWERS_A_BIND
 from extender.binding.bind import BUDGET, Bind
 from extender.binding.bind_decision import NOT_LEADING
 from extender.binding.binding_post import CONNECTING, DEADLINE
@@ -20,8 +18,6 @@ from extender.binding.keyed_lock import KeyedLock
 from extender.leadership import always
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, a_pod
-
-ANYTHING = Request("POST", "/anything")
 
 
 @pytest.fixture
@@ -100,29 +96,6 @@ def test_a_pod_that_filter_never_saw_is_read_before_it_is_bound(cluster: Cluster
     assert cluster.bind_to(pod) == ""
 
     assert cluster.given() == {"main": ("GPU-n0-0",)}
-
-
-def test_a_pod_without_gpus_is_bound_without_annotation(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod())
-    cluster.ask(pod)
-
-    assert cluster.bind_to(pod) == ""
-
-    assert cluster.stored().spec.node_name == "n0"
-    assert cluster.given() is None
-
-
-def test_a_node_that_has_filled_up_since_filter_is_refused(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1).wants(A100))
-    cluster.ask(pod)
-    cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
-
-    error = cluster.bind_to(pod)
-
-    assert error == (
-        f"The pod no longer fits on node n0: not enough GPUs of model {A100} on this node are free."
-    )
-    assert cluster.bindings() == []
 
 
 def test_l6_nothing_is_bound_to_a_node_whose_agent_is_unresponsive(cluster: Cluster) -> None:
@@ -261,16 +234,6 @@ def test_a_pod_that_somebody_else_has_bound_is_not_bound_again(cluster: Cluster)
     assert cluster.view("n1").unknown == {names.GPU_RESOURCE: 1}
 
 
-def test_a_pod_that_is_being_deleted_is_not_bound(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.kube.delete(PODS, "p", namespace="default", grace_seconds=0)
-
-    assert "NotFound" in cluster.bind_to(pod)
-
-    assert cluster.view().held == {}
-
-
 def test_another_pod_under_the_same_name_is_not_bound(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
@@ -279,47 +242,6 @@ def test_another_pod_under_the_same_name_is_not_bound(cluster: Cluster) -> None:
 
     assert cluster.bind_to(pod) == "The pod is gone; another one has its name."
 
-    assert cluster.view().held == {}
-
-
-@pytest.mark.parametrize(
-    ("code", "reason", "begin"),
-    [
-        (403, "Forbidden", ""),
-        (429, "TooManyRequests", f"{names.NOT_NOW} "),
-        (401, "Unauthorized", f"{names.NOT_NOW} "),
-    ],
-)
-def test_a_refused_binding_takes_the_decision_back(
-    cluster: Cluster, code: int, reason: str, begin: str
-) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.kube.fail("POST", refused(ANYTHING, Refusal(code=code, reason=reason)))
-
-    assert cluster.bind_to(pod) == f"{begin}The API server refused the Binding ({code} {reason})."
-
-    assert cluster.view().held == {}
-
-
-class ReluctantClock(FakeClock):
-    """Time passes whenever the clock is read."""
-
-    def monotonic(self) -> float:
-        self.advance(DEADLINE + 0.1)
-        return super().monotonic()
-
-
-def test_a_decision_that_has_grown_old_is_not_posted(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.bind = Bind(cluster.kube, cluster.state, ReluctantClock(), KeyedLock(cluster.clock), leads=always)
-
-    assert cluster.bind_to(pod) == (
-        f"{names.NOT_NOW} The decision was too old to be written; it is made again."
-    )
-
-    assert cluster.bindings() == []
     assert cluster.view().held == {}
 
 
@@ -348,21 +270,6 @@ def test_a_process_that_was_frozen_after_its_decision_posts_nothing(cluster: Clu
 
     assert cluster.bindings() == []
     assert cluster.view().held == {}
-
-
-@pytest.mark.parametrize(("seconds", "bound"), [(0.9, ["n0"]), (1.1, [])])
-def test_no_post_begins_that_may_take_longer_to_connect_than_there_is_time(
-    cluster: Cluster, seconds: float, bound: list[str]
-) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.bind = Bind(
-        cluster.kube, cluster.state, cluster.clock, KeyedLock(cluster.clock), leads=Frozen(cluster, seconds)
-    )
-    cluster.bind_to(pod)
-
-    assert cluster.bindings() == bound
-    assert ANSWERS_A_BIND.connect == CONNECTING
 
 
 def test_l6_an_extender_that_does_not_lead_posts_nothing_and_holds_nothing(cluster: Cluster) -> None:
@@ -404,74 +311,3 @@ class Hasty(FakeKube):
         """Record it, then do it."""
         self.within.append(named["within"])
         super().create_subresource(*args, **named)
-
-
-# --- holds and bookings ------------------------------------------------------------------------------
-
-
-def test_a_pod_with_a_hold_is_bound_to_exactly_its_devices(cluster: Cluster) -> None:
-    pod = cluster.create(
-        a_pod().asks(1, container="a").asks(1, container="b").kept("n1", "GPU-n1-1", "GPU-n1-0")
-    )
-
-    assert cluster.ask(pod, "n0", "n1").node_names == ["n1"]
-    assert cluster.bind_to(pod, "n1") == ""
-
-    assert cluster.given() == {"a": ("GPU-n1-0",), "b": ("GPU-n1-1",)}
-
-
-def test_a_hold_that_is_written_after_filter_is_honoured(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    hold = encode_hold(Hold(node="n1", devices=("GPU-n1-3",)))
-    held = cluster.change("p", names.HOLD, hold)
-
-    assert cluster.bind_to(pod) == (
-        f"{names.NOT_NOW} The pod has changed since it was filtered; it is decided again."
-    )
-
-    assert cluster.ask(held, "n0", "n1").node_names == ["n1"]
-    assert cluster.bind_to(held, "n1") == ""
-    assert cluster.given() == {"main": ("GPU-n1-3",)}
-
-
-def test_a_device_that_is_kept_for_another_pod_since_filter_is_not_given(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(2).wants(A100))
-    cluster.ask(pod)
-    cluster.create(a_pod("booked").asks(1).kept("n0", "GPU-n0-1"))
-
-    assert cluster.bind_to(pod) == (
-        "The pod no longer fits on node n0: GPUs of this node are kept for another pod."
-    )
-
-
-def test_a_booked_pod_gets_a_gpu_of_the_booked_model(cluster: Cluster) -> None:
-    cluster.book()
-    cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
-    pod = cluster.create(a_pod().of("alice").asks(1))
-
-    assert cluster.ask(pod, "n0", "n1").node_names == ["n1"]
-    assert cluster.bind_to(pod) == (
-        f"The pod no longer fits on node n0: not enough GPUs of model {A100} on this node are free."
-    )
-    assert cluster.bind_to(pod, "n1") == ""
-    assert cluster.given() == {"main": ("GPU-n1-0",)}
-
-
-def test_the_binding_clears_the_annotations_of_the_pod_s_wait(cluster: Cluster) -> None:
-    waiting = a_pod().asks(1).kept("n1", "GPU-n1-0").with_annotation(names.BARRED, "n7")
-    pod = cluster.create(waiting.with_annotation("note", "x"))
-    cluster.ask(pod, "n1")
-
-    assert cluster.bind_to(pod, "n1") == ""
-
-    annotations = cluster.kube.get(PODS, "p", namespace="default").metadata.annotations or {}
-    assert {key: annotations.get(key) for key in (*names.WAITING_STATE, "note")} == {
-        names.HOLD: "",
-        names.BARRED: "",
-        names.BUDGETS_SINCE: None,
-        names.BLOCKED: None,
-        "note": "x",
-    }
-    assert cluster.given() == {"main": ("GPU-n1-0",)}
-    assert cluster.view().on_hold == {}

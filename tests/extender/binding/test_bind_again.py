@@ -4,7 +4,6 @@ import threading
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 import pytest
 
 from cluster import names
@@ -71,17 +70,6 @@ def test_l6_a_lost_bind_is_not_repeated_to_a_node_whose_agent_has_become_unrespo
 
     assert cluster.bindings() == ["n0"]
     assert cluster.view().held == {"GPU-n0-0": WHOLE}
-
-
-def test_a_lost_bind_is_not_repeated_with_a_gpu_that_has_become_unhealthy(cluster: Cluster) -> None:
-    pod = unanswered(cluster)
-    cluster.add_node("n0", msgspec.structs.replace(a100(0), health="unhealthy"), a100(1))
-
-    assert cluster.bind_to(pod) == (
-        "The pod no longer fits on node n0: a GPU that was chosen is not healthy any more."
-    )
-
-    assert cluster.bindings() == ["n0"]
 
 
 def test_a_repeat_for_another_node_does_not_overtake_an_unresolved_bind(cluster: Cluster) -> None:
@@ -158,17 +146,6 @@ def test_l1_a_repeat_with_a_conflict_frees_nothing_while_the_pod_is_unchanged(
     assert cluster.view().held == {"GPU-n0-0": WHOLE}
 
 
-def test_a_refused_first_bind_is_taken_back_even_if_the_pod_cannot_be_read(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.kube.fail("POST", refused(ANYTHING, Refusal(code=409, reason="Conflict")))
-    cluster.kube.fail("GET", Unreachable(ANYTHING, "timed out"))
-
-    assert cluster.bind_to(pod) == f"{names.NOT_NOW} The pod cannot be read from the API server."
-
-    assert cluster.view().held == {}
-
-
 def test_an_unforeseen_failure_before_anything_is_sent_takes_the_decision_back(cluster: Cluster) -> None:
     def broken() -> bool:
         raise RuntimeError("nobody has thought of this")
@@ -179,18 +156,6 @@ def test_an_unforeseen_failure_before_anything_is_sent_takes_the_decision_back(c
 
     with pytest.raises(RuntimeError):
         cluster.bind_to(pod)
-
-    assert cluster.view().held == {}
-
-
-def test_a_binding_that_was_never_sent_is_taken_back(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.kube.fail("POST", Unsent(ANYTHING, "connection refused"))
-
-    assert cluster.bind_to(pod) == (
-        f"{names.NOT_NOW} The API server could not be reached in time; the pod is decided again."
-    )
 
     assert cluster.view().held == {}
 
@@ -262,24 +227,6 @@ def test_a_pod_is_not_rejected_because_of_devices_it_was_given_itself(
     assert cluster.bind_to(pod) == ""
 
 
-def test_a_pod_whose_late_bind_is_given_up_is_offered_the_same_node_and_bound(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(2).wants(A100))
-    cluster.ask(pod)
-
-    def standing_still() -> bool:
-        """The scheduler gives up the bind, the pod is changed, and the scheduler asks again."""
-        changed = cluster.label("p", said="deadline-exceeded")
-        assert cluster.ask(changed).node_names == ["n0"]
-        return True
-
-    late = Bind(cluster.kube, cluster.state, cluster.clock, cluster.keyed_lock, leads=standing_still)
-    in_time, cluster.bind = cluster.bind, late
-    assert cluster.bind_to(pod).startswith(names.NOT_NOW)
-    cluster.bind = in_time
-
-    assert cluster.bind_to(pod) == ""
-
-
 def test_a_booked_pod_with_an_unresolved_bind_is_still_offered_its_node(cluster: Cluster) -> None:
     cluster.book(
         a_booking(
@@ -296,17 +243,3 @@ def test_a_booked_pod_with_an_unresolved_bind_is_still_offered_its_node(cluster:
 
     assert cluster.ask(pod, "n0", "n1").node_names == ["n0"]
     assert cluster.bind_to(pod) == ""
-
-
-def test_a_lost_bind_is_not_repeated_with_a_device_now_kept_for_another_pod(
-    cluster: Cluster,
-) -> None:
-    pod = unanswered(cluster)
-    cluster.create(a_pod("booked").asks(1).kept("n0", "GPU-n0-0"))
-
-    assert cluster.bind_to(pod) == (
-        "The pod no longer fits on node n0: GPUs of this node are kept for another pod."
-    )
-
-    assert cluster.bindings() == ["n0"]
-    assert cluster.view().held == {"GPU-n0-0": WHOLE}

@@ -230,13 +230,6 @@ def test_a_pod_waits_for_the_kubelet_that_owes_an_answer_for_another(deciding: D
     assert deciding.made(deciding.pod("third"), "n1").assumed.node == "n1", "another node owes nothing"
 
 
-def test_a_pod_without_gpus_waits_for_no_kubelet(deciding: Deciding) -> None:
-    deciding.made(deciding.pod("first"))
-    assert deciding.made(deciding.cluster.create(a_pod("web"))).assumed.assignment == {}
-    deciding.cluster.clock.advance(100)
-    assert deciding.made(deciding.cluster.create(a_pod("web-2"))).assumed.node == "n0", "nor for an agent"
-
-
 def test_a_pod_that_would_not_fit_anyway_is_refused_without_waiting_for_the_kubelet(
     deciding: Deciding,
 ) -> None:
@@ -300,33 +293,7 @@ def test_l6_a_decision_that_would_no_longer_be_made_is_kept_and_not_renewed(
     assert deciding.assumed() is before, "the first Binding may yet arrive"
 
 
-@pytest.mark.parametrize("other", ["GPU-n0-1", "GPU-n1-0"])
-def test_holds_of_other_devices_do_not_prevent_a_repeat(deciding: Deciding, other: str) -> None:
-    first = deciding.made(deciding.pod())
-    deciding.cluster.create(a_pod("booked").asks(1).kept(other[4:6], other))
-    assert deciding.decisions.renew(first.assumed).assumed.assignment == {"main": ("GPU-n0-0",)}
-
-
-def test_a_decision_with_the_pod_s_own_hold_is_renewed(deciding: Deciding) -> None:
-    first = deciding.made(deciding.cluster.create(a_pod().asks(1).kept("n0", "GPU-n0-1")))
-    assert deciding.decisions.renew(first.assumed).assumed.assignment == {"main": ("GPU-n0-1",)}
-
-
-def test_a_decision_without_devices_is_renewed_whatever_happened_to_the_node(deciding: Deciding) -> None:
-    first = deciding.made(deciding.cluster.create(a_pod()))
-    _delete_the_node(deciding.cluster)
-    assert deciding.decisions.renew(first.assumed).was_posted
-
-
 # --- taking back -----------------------------------------------------------------------------------------
-
-
-def test_a_decision_that_was_not_posted_at_all_is_taken_back(deciding: Deciding) -> None:
-    pod = deciding.pod()
-    deciding.cluster.ask(pod)
-    deciding.decisions.not_posted(deciding.made(pod))
-    assert deciding.held == {}
-    assert deciding.cluster.state.remembered("uid-p") is None, "what filter saw is out of date"
 
 
 def test_l1_a_decision_that_was_posted_before_is_not_taken_back_when_its_repeat_is_not_posted(
@@ -334,12 +301,6 @@ def test_l1_a_decision_that_was_posted_before_is_not_taken_back_when_its_repeat_
 ) -> None:
     first = deciding.made(deciding.pod())
     deciding.decisions.not_posted(deciding.decisions.renew(first.assumed))
-    assert deciding.held == HELD
-
-
-def test_taking_back_an_unknown_decision_changes_nothing(deciding: Deciding) -> None:
-    deciding.made(deciding.pod())
-    deciding.decisions.take_back("uid-of-nobody")
     assert deciding.held == HELD
 
 

@@ -49,11 +49,6 @@ def test_a_second_pod_is_not_bound_before_the_kubelet_has_answered_for_the_first
     assert cluster.bind_to(second) == ""
 
 
-def test_a_bind_to_another_node_does_not_wait(cluster: Cluster) -> None:
-    assert cluster.bind_to(filtered(cluster, "a")) == ""
-    assert cluster.bind_to(filtered(cluster, "b"), "n1") == ""
-
-
 def test_no_bind_waits_for_a_pod_whose_decision_was_taken_back(cluster: Cluster) -> None:
     first, second = filtered(cluster, "a"), filtered(cluster, "b")
     cluster.label("a", x="y")
@@ -73,11 +68,6 @@ def test_an_unresponsive_kubelet_delays_binds_to_its_node_for_a_while(
     assert cluster.bind_to(second) == UNANSWERED  # nor has its agent reported anything since
     cluster.renew("n0")
     assert cluster.bind_to(second) == ""
-
-
-def test_no_bind_waits_for_a_pod_that_somebody_else_has_bound(cluster: Cluster) -> None:
-    cluster.create(a_pod("theirs").asks(1).on("n0"))
-    assert cluster.bind_to(filtered(cluster, "b")) == ""
 
 
 def advancing(cluster: Cluster) -> None:

@@ -10,7 +10,6 @@ from cluster.decide.ledger import WHOLE
 from cluster.decide.ledger.amounts import Uses
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Conflict, Malformed, Refusal, Request, Unreachable, Unsent, refused
-from cluster.kube.resources import PODS
 from extender.binding.bind_decision import NOT_LEADING, BindDecisions, BindError, Decision
 from extender.binding.binding_post import CONNECTING, DEADLINE, BindingPost
 from extender.leadership import always
@@ -74,12 +73,6 @@ def posting() -> Posting:
 # --- answers ---------------------------------------------------------------------------------------------
 
 
-def test_a_bound_pod_keeps_its_devices_until_its_event_comes(posting: Posting) -> None:
-    assert posting.post() == ""
-    assert posting.cluster.stored().spec.node_name == "n0"
-    assert posting.held == HELD
-
-
 def a_refusal(code: int, reason: str) -> ApiError:
     return refused(POST, Refusal(code=code, reason=reason, message="a webhook's long reason"))
 
@@ -105,15 +98,6 @@ UNCERTAIN = [
     Unreachable(POST, "reset by peer"),
     Malformed(POST, "no JSON"),
 ]
-
-
-@pytest.mark.parametrize(("answer", "message"), CERTAIN, ids=lambda case: str(case)[:60])
-def test_a_decision_whose_post_certainly_failed_is_taken_back(
-    posting: Posting, answer: ApiError, message: str
-) -> None:
-    posting.kube.fail("POST", answer)
-    assert posting.post() == message
-    assert posting.held == {}
 
 
 @pytest.mark.parametrize(("answer", "message"), CERTAIN, ids=lambda case: str(case)[:60])
@@ -226,10 +210,4 @@ def test_a_failure_before_anything_is_sent_takes_the_decision_back_and_is_raised
 
     with pytest.raises(RuntimeError, match="nobody has thought of this"):
         posting.post(leads=broken)
-    assert posting.held == {}
-
-
-def test_a_pod_that_was_deleted_between_decision_and_post_is_not_bound(posting: Posting) -> None:
-    posting.kube.delete(PODS, "p", namespace="default", grace_seconds=0)
-    assert posting.post() == "The API server refused the Binding (404 NotFound)."
     assert posting.held == {}

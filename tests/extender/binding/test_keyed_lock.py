@@ -1,4 +1,3 @@
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from cluster.fake.clock import FakeClock
@@ -46,30 +45,6 @@ def test_a_caller_that_times_out_goes_without_the_lock_and_does_not_block_others
             clock.advance(1.0)
             assert not hasty.result(10)
         assert patient.result(10)
-
-
-def test_callers_for_other_pods_do_not_wait() -> None:
-    keyed_lock = KeyedLock(FakeClock())
-    done = threading.Event()
-
-    def other() -> None:
-        with keyed_lock.held("b", LONG):
-            done.set()
-
-    with keyed_lock.held("a", LONG):
-        thread = threading.Thread(target=other)
-        thread.start()
-        assert done.wait(10)
-    thread.join(10)
-
-
-def test_a_caller_without_patience_does_not_wait() -> None:
-    clock = FakeClock()
-    keyed_lock = KeyedLock(clock)
-    with keyed_lock.held("a", 0) as first, keyed_lock.held("a", 0) as second:
-        assert (first, second) == (True, False)
-    with keyed_lock.held("a", 0) as third:
-        assert third
 
 
 def test_no_lock_is_kept_for_pods_that_are_done() -> None:

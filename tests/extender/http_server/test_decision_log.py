@@ -46,12 +46,6 @@ def test_the_last_decisions_are_kept_newest_first(decision_log: DecisionLog) -> 
     assert lines(client)[1]["pod"] == "default/a"
 
 
-@pytest.mark.usefixtures("_logged")
-def test_other_lines_are_not_kept(decision_log: DecisionLog) -> None:
-    structlog.get_logger("extender").info("pods are requeued")
-    assert decision_log.lines() == []
-
-
 def test_other_paths_of_the_server_answer_as_without_the_decision_log(decision_log: DecisionLog) -> None:
     served = Served()
     client = Client(with_decision_log(served.app, decision_log))

@@ -87,22 +87,9 @@ def test_a_client_without_a_certificate_gets_nothing(port: int, ours: Signed) ->
         post(port, ours, None)
 
 
-def test_a_certificate_of_another_authority_is_refused(port: int, ours: Signed, folder: Path) -> None:
-    foreign = signed(authority(folder, "theirs"), folder, SCHEDULER, use="clientAuth")
-    with pytest.raises(NOTHING):
-        post(port, ours, foreign)
-
-
 def test_a_certificate_for_another_name_is_refused(port: int, ours: Signed, folder: Path) -> None:
     with pytest.raises(NOTHING):
         post(port, ours, signed(ours, folder, "system:node:node-a", use="clientAuth"))
-
-
-def test_a_server_certificate_is_refused_as_a_client_certificate(
-    port: int, ours: Signed, folder: Path
-) -> None:
-    with pytest.raises(NOTHING):
-        post(port, ours, signed(ours, folder, SCHEDULER, use="serverAuth"))
 
 
 @pytest.mark.parametrize("missing", ["TLS_CERTIFICATE_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"])

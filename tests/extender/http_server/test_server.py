@@ -182,19 +182,6 @@ def test_the_reason_is_where_kube_scheduler_reads_it(verb: str) -> None:
     assert msgspec.json.decode(answer.data) == {"Error": names.NOT_NOW}
 
 
-@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"{", b"[]", b"null", b'"x"', b"{}", b'{"Pod": null}', b'{"Pod": 1}', b"\xff\xfe", b"[" * 50_000],
-)
-def test_a_malformed_body_is_refused_with_a_message(served: Served, verb: str, body: bytes) -> None:
-    answer = served.post(f"/{verb}", body)
-
-    assert answer.status_code == status_of(verb, 400)
-    assert counted(served, verb, 400) == 1.0
-    assert message(answer).startswith("The body is not what kube-scheduler sends: ")
-
-
 @pytest.mark.parametrize(
     ("verb", "goes_first"), [("filter", True), ("prioritize", True), ("preempt", True), ("bind", False)]
 )
@@ -210,40 +197,6 @@ def test_verbs_that_kube_scheduler_waits_for_go_before_events_but_binds_do_not(
     served = Served(**{verb: answered})
     served.post(f"/{verb}", captured(verb))
     assert (seen, served.answering) == ([int(goes_first)], 0)
-
-
-def test_an_oversized_body_is_refused(served: Served) -> None:
-    for verb in VERBS:
-        answer = served.post(f"/{verb}", b" " * (LIMIT + 1))
-
-        assert answer.status_code == status_of(verb, 413)
-        assert message(answer) == "The body is larger than this extender accepts."
-
-
-def test_another_kind_of_content_is_refused(served: Served) -> None:
-    answer = served.post(
-        "/prioritize", captured("prioritize"), content_type="application/x-www-form-urlencoded"
-    )
-
-    assert answer.status_code == 415
-    assert message(answer) == "The body must be application/json."
-
-
-@pytest.mark.parametrize("path", ["/", "/nothing", "/filter/", "/preempts"])
-def test_an_unknown_path_is_refused(served: Served, path: str) -> None:
-    answer = served.post(path, b"{}")
-
-    assert answer.status_code == 404
-    assert message(answer) == f"There is nothing at {path}."
-
-
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_another_method_is_refused(served: Served, method: str) -> None:
-    answer = served.client.open("/filter", method=method)
-
-    assert answer.status_code == 405
-    assert answer.headers["Allow"] == "POST"
-    assert message(answer) == f"/filter does not answer {method}."
 
 
 def test_an_internal_error_is_one_message_and_no_traceback() -> None:
@@ -295,16 +248,6 @@ def test_a_filter_is_logged_in_one_short_line_after_its_answer_is_sent(served: S
     assert line["event"] == "filter answered"
     assert (line["nodes"], line["fitting"], line["reasons"]) == (3, 3, {})
     assert len(msgspec.json.encode(line)) < 1024
-
-
-@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
-def test_every_answer_is_logged_in_one_line_that_names_the_pod(served: Served, verb: str) -> None:
-    with capture_logs() as lines:
-        assert served.post(f"/{verb}", captured(verb), buffered=True).status_code == 200
-
-    (line,) = lines
-    assert line["event"] == f"{verb} answered"
-    assert {"pod", "uid"} <= line.keys()
 
 
 def test_binds_take_a_bounded_number_of_threads_and_further_ones_are_refused_at_once() -> None:

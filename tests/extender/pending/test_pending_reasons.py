@@ -62,21 +62,6 @@ def test_reasons_that_could_not_be_reported_are_reported_later(reports: Reports)
     assert sorted(name for name, _, _ in reports.events) == ["p", "q"]
 
 
-def test_a_changed_reason_is_reported_too(reports: Reports) -> None:
-    reports.cluster.create(a_pod().asks(2).wants(A100).unschedulable())
-    reports.cluster.create(a_pod("q").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
-    reports.explain.reconcile()
-
-    everything = tuple(f"GPU-n0-{index}" for index in range(4))
-    reports.cluster.create(a_pod("r").asks(4).on("n0", {"main": everything}))
-    reports.explain.reconcile()
-
-    assert [message for _, _, message in reports.events] == [
-        f"No node has 2 free GPUs of model {A100}.",
-        f"All 2 healthy GPUs of model {A100} are in use.",
-    ]
-
-
 def test_nothing_is_reported_on_a_pod_that_the_scheduler_has_not_tried_yet(reports: Reports) -> None:
     reports.cluster.create(a_pod().asks(9))
 
@@ -88,14 +73,6 @@ def test_nothing_is_reported_on_a_pod_that_the_scheduler_has_not_tried_yet(repor
 @pytest.mark.parametrize("builder", [a_pod(), a_pod().asks(9).scheduled_by("default-scheduler")])
 def test_nothing_is_reported_on_pods_that_are_not_ours(reports: Reports, builder: PodBuilder) -> None:
     reports.cluster.create(builder.unschedulable())
-
-    reports.explain.reconcile()
-
-    assert reports.events == []
-
-
-def test_nothing_is_reported_on_a_pod_that_now_fits(reports: Reports) -> None:
-    reports.cluster.create(a_pod().asks(1).unschedulable())
 
     reports.explain.reconcile()
 
@@ -157,18 +134,6 @@ def test_a_reason_that_applies_again_is_reported_again_after_a_while(reports: Re
     assert after_three_rounds() == [in_use, too_few, in_use]
     reports.cluster.clock.advance(AGAIN)
     assert after_three_rounds() == [in_use, too_few, in_use]
-
-
-def test_a_booked_pod_waits_for_the_booked_model(reports: Reports) -> None:
-    reports.cluster.book()
-    reports.cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
-    reports.cluster.create(a_pod().of("alice").asks(1).unschedulable())
-
-    reports.explain.reconcile()
-
-    assert reports.events == [
-        ("p", event_reasons.WAITING_FOR_GPU, f"All 2 healthy GPUs of model {A100} are in use.")
-    ]
 
 
 def test_every_waiting_pod_gets_the_reason_for_its_own_request(

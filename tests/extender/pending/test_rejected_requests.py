@@ -96,14 +96,6 @@ def test_the_pod_of_our_watch_counts_where_the_watch_is_ahead_of_the_scheduler(r
     assert rejected.now(older).models == {A6000}
 
 
-def test_a_pod_that_only_the_scheduler_knows_is_covered_by_its_booking(rejected: Rejected) -> None:
-    unknown = a_pod("unknown").asks(1).of("bob").obj
-    now = rejected.cluster.clock.now()
-    assert rejected.now(unknown).models == set()
-    rejected.cluster.book(a_booking("b-2", user="bob", start=now, end=now + timedelta(days=1)))
-    assert rejected.now(unknown).models == {A100}
-
-
 def test_an_unreadable_amount_keeps_the_request_that_filter_saw(rejected: Rejected) -> None:
     before = rejected.now()
     raw = a_pod().asks(4).of("alice").at(99).raw
@@ -115,17 +107,3 @@ def test_an_unreadable_amount_keeps_the_request_that_filter_saw(rejected: Reject
         {"uid-p": Rejection(msgspec.convert(raw, Pod), before, frozenset(), seen=0)}
     ).values()
     assert found is before
-
-
-def test_each_rejected_pod_has_its_own_request_and_others_have_none(
-    rejected: Rejected,
-) -> None:
-    other = rejected.cluster.create(a_pod("q").asks(4).wants(A6000))
-    rejected.cluster.ask(other)
-    found = rejected.requests.now(rejected.cluster.state.rejections)
-    assert {uid: request.models for uid, request in found.items()} == {"uid-p": set(), "uid-q": {A6000}}
-
-    rejected.cluster.pods.remove(a_pod("q").at(9999).obj)
-
-    assert rejected.requests.now(rejected.cluster.state.rejections).keys() == {"uid-p"}
-    assert rejected.requests.now({}) == {}

@@ -4,7 +4,6 @@ import pytest
 
 from cluster import names
 from cluster.decide.request import GpuRequest
-from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.pods import Pod
@@ -16,7 +15,6 @@ from extender.pending.requeue import (
     PATIENCE,
     PLAN_CHECKED_EVERY,
     REQUEUE_TRIGGERS,
-    RETRIED_AFTER,
     Requeue,
 )
 from extender.state.cluster_state import Rejection
@@ -60,12 +58,6 @@ class Waiting:
 @pytest.fixture
 def waiting() -> Waiting:
     return Waiting()
-
-
-def test_a_pod_that_still_does_not_fit_triggers_nothing(waiting: Waiting) -> None:
-    waiting.pass_time(10, rounds=40)
-
-    assert waiting.triggers == 0
 
 
 def test_rejected_pods_are_checked_less_often_while_the_scheduler_asks(waiting: Waiting) -> None:
@@ -222,38 +214,6 @@ def test_a_requeue_in_vain_is_tried_again_with_growing_pauses(waiting: Waiting) 
     assert waiting.triggers == 3
     waiting.pass_time(3600, rounds=3600)
     assert waiting.triggers < 10 + 3600 / LONGEST_PAUSE
-
-
-def test_a_pod_that_is_bound_or_gone_triggers_nothing(waiting: Waiting) -> None:
-    waiting.free()
-    waiting.pass_time()
-    waiting.cluster.pods.remove(waiting.pod)
-
-    waiting.pass_time(10, rounds=40)
-
-    assert waiting.triggers == 0
-
-
-def test_a_gpu_that_is_taken_again_triggers_nothing(waiting: Waiting) -> None:
-    waiting.free()
-    waiting.pass_time()
-    everything = {"main": ("GPU-n0-0", "GPU-n0-1")}
-    waiting.cluster.create(a_pod("another").asks(2).on("n0", everything))
-
-    waiting.pass_time(10, rounds=40)
-
-    assert waiting.triggers == 0
-
-
-def test_a_refused_trigger_is_tried_again(waiting: Waiting) -> None:
-    waiting.free()
-    waiting.pass_time()
-    waiting.cluster.kube.fail("PATCH", refused(Request("PATCH", "/x"), Refusal(code=403)))
-
-    waiting.pass_time()
-    waiting.pass_time(RETRIED_AFTER)
-
-    assert waiting.triggers == 2
 
 
 def test_a_requeue_does_not_change_the_pod_itself(waiting: Waiting) -> None:

@@ -53,11 +53,6 @@ def test_the_upper_half_of_the_scores_is_binpack_and_the_lower_half_takes_planne
     assert booked_reserve(asking(1), plain(10, used), {A100: planned}) == score
 
 
-@pytest.mark.parametrize(("planned", "score"), [(4, 4), (5, 3), (6, 2), (7, 1), (8, 0)])
-def test_each_planned_device_that_the_pod_takes_costs_a_point(planned: int, score: int) -> None:
-    assert booked_reserve(asking(6), plain(9, 0), {A100: planned}) == score
-
-
 def test_a_pod_takes_planned_devices_if_no_model_alone_has_enough_others() -> None:
     mixed = view((a100(0, "n"), a100(1, "n"), a6000(2, "n"), a6000(3, "n")))
     planned = {A100: 1, A6000: 1}
@@ -73,13 +68,6 @@ def test_the_model_with_the_most_devices_left_decides_for_a_pod_of_any_model() -
 
     assert booked_reserve(asking(2), mixed, {A6000: 1}) >= HALF
     assert booked_reserve(asking(3), mixed, {A6000: 1}) == HALF - 1
-
-
-def test_a_pod_that_takes_one_device_takes_no_planned_one_where_others_are_left() -> None:
-    request = gpu_request_of(a_pod().asks(1).with_annotation(names.UUID, "GPU-n-3").obj)
-
-    assert booked_reserve(request, plain(4, 0), {A100: 3}) >= HALF
-    assert booked_reserve(request, plain(4, 0), {A100: 4}) < HALF
 
 
 def test_unaccounted_devices_are_not_counted_as_left_for_bookings() -> None:

@@ -14,7 +14,7 @@ from cluster.objects.assignment import devices_of
 from extender.policies import NOTHING
 from extender.policies.topology import FAR, topology
 from extender.wire import MAX_SCORE
-from tests.extender.policies.node_views import asking, devices, meshed, paired, plain, view
+from tests.extender.policies.node_views import asking, devices, meshed, plain, view
 from tests.fakes.objects import a_pod
 
 TWO_HALVES = [0, 0, 0, 0, 1, 1, 1, 1]
@@ -24,33 +24,11 @@ def score(need: int, node: NodeView) -> int:
     return topology(asking(need), node, NOTHING)
 
 
-def test_a_single_device_is_taken_where_it_breaks_up_no_linked_pair() -> None:
-    whole = view(devices(paired(4), [0] * 4))
-    broken = view(devices(paired(4), [0] * 4), frozenset({0}))
-
-    assert score(1, broken) == MAX_SCORE
-    assert score(1, whole) < score(1, broken)
-
-
-def test_a_pair_is_taken_where_a_linked_one_is_free() -> None:
-    whole = view(devices(paired(4), [0] * 4), frozenset({0, 1}))
-    halves = view(devices(paired(4), [0] * 4), frozenset({0, 2}))
-
-    assert score(2, whole) == MAX_SCORE
-    assert score(2, halves) < score(2, whole)
-
-
 def test_of_two_equal_nodes_the_one_with_room_on_one_numa_node_scores_higher() -> None:
     one_side = view(devices({}, TWO_HALVES), frozenset({0, 1, 4, 5, 6}))
     both_sides = view(devices({}, TWO_HALVES), frozenset({0, 1, 2, 4, 5, 6}))
 
     assert score(2, one_side) > score(2, both_sides)
-
-
-def test_a_node_whose_devices_are_all_linked_is_best_for_a_pod_that_takes_all_of_them() -> None:
-    assert score(8, view(devices(meshed(8), [0] * 8))) == MAX_SCORE
-    assert score(4, view(devices(meshed(8), [0] * 8))) < MAX_SCORE
-    assert score(4, view(devices(meshed(8), [0] * 8), frozenset(range(4)))) == MAX_SCORE
 
 
 def test_a_node_with_too_few_devices_and_a_pod_without_gpus_score_zero() -> None:

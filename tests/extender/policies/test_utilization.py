@@ -36,18 +36,7 @@ def test_unaccounted_devices_of_one_resource_leave_the_free_ones_of_another_alon
     assert utilization(both, view(has, unknown=3, unknown_of=part)) == Utilization(devices=6, free=2)
 
 
-def test_unhealthy_devices_count_and_are_not_free() -> None:
-    node = view((a100(0, "n"), a100(1, "n", health="unhealthy", reason="XID 79"), a100(2, "n")))
-    assert utilization(asking(1), node) == Utilization(devices=3, free=1)
-
-
 def test_only_devices_that_the_pod_accepts_count() -> None:
     node = view((*devices({}, [None] * 2), a100(2, "n", memory=40_960)))
     choosy = gpu_request_of(a_pod().asks(1).with_annotation(names.MIN_MEMORY, "60Gi").obj)
     assert utilization(choosy, node) == Utilization(devices=2, free=1)
-
-
-def test_a_node_with_nothing_that_the_pod_accepts_has_no_utilization() -> None:
-    choosy = gpu_request_of(a_pod().asks(1).with_annotation(names.MODEL, "NVIDIA-H200").obj)
-    assert utilization(choosy, plain(4, 0)) is None
-    assert utilization(asking(1), plain(0, 0)) is None

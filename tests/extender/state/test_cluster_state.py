@@ -67,23 +67,6 @@ def test_a_pod_stops_waiting_once_it_is_bound_ended_or_deleted(
     assert cluster.state.rejections == {}
 
 
-def test_an_older_state_of_a_bound_pod_does_not_let_it_wait_again(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.create(a_pod().asks(1).on("n0", {"main": ("GPU-n0-0",)}))
-
-    cluster.pods.upsert(pod)
-
-    assert waiting(cluster) == set()
-
-
-def test_a_pod_that_is_missing_in_a_newer_list_waits_no_longer(cluster: Cluster) -> None:
-    cluster.create(a_pod().asks(1))
-
-    cluster.pods.replace((), "999999")
-
-    assert waiting(cluster) == set()
-
-
 def test_l1_a_list_that_is_older_than_a_bind_does_not_free_its_device(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     listed = cluster.kube.list(PODS).resource_version

@@ -28,14 +28,6 @@ def read(answer: ClassAnswer) -> ExtenderFilterResult:
     return msgspec.json.decode(answer.text, type=ExtenderFilterResult)
 
 
-def about_all(made: EquivalenceClass) -> tuple[object, ...]:
-    """The answer about all nodes, in any order."""
-    answer = made.whole()
-    result = read(answer)
-    rejected = result.failed_and_unresolvable_nodes
-    return sorted(result.node_names), rejected, answer.fitting, answer.rejected, answer.reasons, answer.only
-
-
 # --- the answer about all nodes --------------------------------------------------------------------------
 
 
@@ -47,12 +39,6 @@ def test_the_answer_names_every_node_once_with_the_reason_of_each_rejection() ->
     )
     assert (answer.fitting, answer.rejected) == (1, {"n1", "n2", "n3"})
     assert answer.reasons == {"in-use": 2, "cordoned": 1}
-
-
-def test_without_nodes_the_answer_is_empty() -> None:
-    answer = a_class().whole()
-    assert read(answer) == ExtenderFilterResult()
-    assert (answer.fitting, answer.only, answer.reasons) == (0, "", {})
 
 
 @pytest.mark.parametrize(
@@ -83,33 +69,6 @@ def test_the_text_is_kept_until_a_verdict_changes() -> None:
 
 
 # --- changes ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("before", [None, BUSY, CORDONED])
-@pytest.mark.parametrize("after", [None, BUSY, CORDONED])
-def test_the_newest_verdict_on_a_node_replaces_the_one_before(
-    before: Reason | None, after: Reason | None
-) -> None:
-    made = a_class(n0=before, n1=None)
-    made.whole()
-    made.write("n0", after)
-    assert about_all(made) == about_all(a_class(n0=after, n1=None))
-
-
-@pytest.mark.parametrize("verdict", [None, BUSY])
-def test_a_node_that_is_gone_is_in_no_answer(verdict: Reason | None) -> None:
-    made = a_class(n0=verdict, n1=None)
-    made.whole()
-    made.forget("n0")
-    assert made.names() == {"n1"}
-    assert made.whole() == a_class(n1=None).whole()
-    assert read(made.about(("n0", "n1"))) == ExtenderFilterResult(node_names=["n1"])
-
-
-def test_forgetting_an_unknown_node_changes_nothing() -> None:
-    made = a_class(n1=None)
-    made.forget("n0")
-    assert made.names() == {"n1"}
 
 
 def test_a_reason_with_the_same_message_and_another_code_is_another_reason() -> None:

@@ -15,17 +15,6 @@ def a_set(*names: str) -> frozenset[str]:
     return frozenset(list(names))
 
 
-def test_equal_sets_are_one_object() -> None:
-    sets = NodeSets()
-    first = sets.shared(a_set("n0", "n1"), ALL, ())
-    assert sets.shared(a_set("n2"), ALL, [first]) == {"n2"}
-    assert sets.shared(a_set("n1", "n0"), ALL, [first]) is first
-
-
-def test_the_set_of_all_nodes_is_the_existing_object() -> None:
-    assert NodeSets().shared(a_set(*ALL), ALL, ()) is ALL
-
-
 def test_unused_sets_make_room_for_new_ones() -> None:
     sets = NodeSets(most=2)
     sets.shared(a_set("n0"), ALL, ())

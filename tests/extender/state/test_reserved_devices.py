@@ -23,30 +23,6 @@ def soft(clock: FakeClock) -> SoftReservations:
     return SoftReservations(clock)
 
 
-def test_nothing_is_reserved_at_first(soft: SoftReservations) -> None:
-    assert soft.of_others("p") == {}
-
-
-def test_a_reservation_blocks_only_other_pods(soft: SoftReservations) -> None:
-    soft.reserve("p", "n0", A)
-    assert soft.of_others("q") == {"n0": A}
-    assert soft.of_others("p") == {}
-
-
-def test_reservations_are_grouped_by_node(soft: SoftReservations) -> None:
-    soft.reserve("p", "n0", A)
-    soft.reserve("q", "n0", B)
-    soft.reserve("r", "n1", A)
-    assert soft.of_others("x") == {"n0": A + B, "n1": A}
-    assert soft.of_others("q") == {"n0": A, "n1": A}
-
-
-def test_a_later_reservation_of_a_pod_replaces_the_earlier_one(soft: SoftReservations) -> None:
-    soft.reserve("p", "n0", A)
-    soft.reserve("p", "n1", B)
-    assert soft.of_others("q") == {"n1": B}
-
-
 def test_a_reservation_lasts_up_to_but_not_at_its_end(soft: SoftReservations, clock: FakeClock) -> None:
     soft.reserve("p", "n0", A)
     soft.reserve("q", "n1", B, seconds=3)
@@ -56,14 +32,6 @@ def test_a_reservation_lasts_up_to_but_not_at_its_end(soft: SoftReservations, cl
     assert soft.of_others("x") == {"n1": B}
     clock.advance(3 - SECONDS)
     assert soft.of_others("x") == {}
-
-
-def test_a_repeated_reservation_has_its_full_time_again(soft: SoftReservations, clock: FakeClock) -> None:
-    soft.reserve("p", "n0", A)
-    clock.advance(SECONDS / 2)
-    soft.reserve("p", "n0", A)
-    clock.advance(SECONDS / 2)
-    assert soft.of_others("q") == {"n0": A}
 
 
 def test_a_reservation_may_be_released_twice(soft: SoftReservations) -> None:

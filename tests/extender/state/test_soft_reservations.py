@@ -65,13 +65,6 @@ def test_the_next_pod_is_not_sent_to_a_device_that_the_previous_one_is_about_to_
     assert burst.fitting(second) == ["n1", "n2"]
 
 
-def test_a_node_with_room_for_both_is_not_left_out(burst: Burst) -> None:
-    first, second = burst.create("first"), burst.create("second")
-    burst.cluster.pods.remove(burst.cluster.stored("there"))
-    burst.chosen(first)
-    assert burst.fitting(second) == list(NODES)
-
-
 def test_no_pod_is_rejected_for_a_soft_reservation(burst: Burst) -> None:
     first, second = burst.create("first"), burst.create("second")
     burst.chosen(first)
@@ -96,20 +89,6 @@ def test_the_only_node_that_fits_is_reserved_by_filter_since_prioritize_is_not_a
     first, second = burst.create("first"), burst.create("second")
     assert burst.fitting(first, "n0") == ["n0"]
     assert burst.fitting(second) == ["n1", "n2"]
-
-
-def test_a_pod_s_own_reservation_does_not_block_it(burst: Burst) -> None:
-    first = burst.create("first")
-    burst.chosen(first)
-    assert burst.fitting(first) == list(NODES)
-
-
-@pytest.mark.parametrize(("seconds", "fitting"), [(SECONDS - 0.1, ["n1", "n2"]), (SECONDS, list(NODES))])
-def test_a_reservation_ends_by_itself(burst: Burst, seconds: float, fitting: list[str]) -> None:
-    first, second = burst.create("first"), burst.create("second")
-    burst.chosen(first)
-    burst.cluster.clock.advance(seconds)
-    assert burst.fitting(second) == fitting
 
 
 def test_a_bind_that_waits_for_its_node_keeps_the_devices_reserved(burst: Burst) -> None:
@@ -148,17 +127,6 @@ def test_devices_of_a_pod_s_own_unresolved_bind_do_not_block_it(burst: Burst) ->
     burst.fitting(large, "n2")
     # Besides those of the two others, n1 has the device that is already the pod's; n2 has none.
     assert burst.fitting(mine, "n1", "n2") == ["n1"]
-
-
-def test_reservations_of_several_pods_on_one_node_add_up(burst: Burst) -> None:
-    burst.cluster.add_node("n1", *(a100(index, "n1") for index in range(4)))
-    pods = [burst.create(f"p{number}") for number in range(4)]
-    for pod in pods[:2]:
-        burst.fitting(pod, "n1")
-    assert burst.fitting(burst.create("three", gpus=3), "n1", "n2") == ["n1"]
-    assert burst.fitting(burst.create("two", gpus=2), "n1", "n2") == ["n1", "n2"]
-    burst.fitting(pods[2], "n1")
-    assert burst.fitting(burst.create("again", gpus=2), "n1", "n2") == ["n2"]
 
 
 def test_a_burst_of_as_many_pods_as_devices_of_two_models_has_no_refusal() -> None:

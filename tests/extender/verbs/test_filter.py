@@ -20,13 +20,6 @@ def cluster() -> Cluster:
     return made
 
 
-@pytest.mark.parametrize("offered", [("n1", "n0"), ("n0", "n1"), ("n1",)])
-def test_every_offered_node_is_answered_once_whatever_their_order(
-    cluster: Cluster, offered: tuple[str, ...]
-) -> None:
-    assert sorted(cluster.ask(cluster.create(a_pod().asks(1)), *offered).node_names) == sorted(offered)
-
-
 def test_a_rejection_is_unresolvable_and_has_a_reason(cluster: Cluster) -> None:
     cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
 
@@ -49,16 +42,6 @@ def test_the_same_request_has_the_same_answer_until_something_changes(cluster: C
     assert cluster.ask(pod, "n0", "n1") == first
 
 
-@pytest.mark.parametrize("names", [b"null", b"[]"])
-def test_an_empty_list_of_nodes_has_an_empty_answer(cluster: Cluster, names: bytes) -> None:
-    arguments = msgspec.json.decode(
-        b'{"Pod": {"metadata": {"uid": "u"}}, "Nodes": null, "NodeNames": ' + names + b"}", type=ExtenderArgs
-    )
-
-    assert cluster.filter(arguments).node_names == []
-    assert cluster.filter(arguments).error == ""
-
-
 def test_whole_nodes_are_refused_with_the_name_of_the_setting(cluster: Cluster) -> None:
     arguments = msgspec.json.decode(
         b'{"Pod": {}, "Nodes": {"items": []}, "NodeNames": null}', type=ExtenderArgs
@@ -77,30 +60,6 @@ def test_an_unreadable_amount_is_an_error(cluster: Cluster) -> None:
     assert cluster.filter(ExtenderArgs(pod=pod, node_names=("n0",))).error == (
         "'x' is not a Kubernetes quantity."
     )
-
-
-def test_a_booked_pod_is_offered_the_booked_model_while_the_booking_runs(cluster: Cluster) -> None:
-    cluster.book(days=1)
-    cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
-    pod = cluster.create(a_pod().of("alice").asks(1))
-
-    assert cluster.ask(pod, "n0", "n1").node_names == ["n1"]
-    cluster.clock.advance(24 * 3600)
-    cluster.renew("n0")
-    cluster.renew("n1")
-    assert cluster.ask(pod, "n0", "n1").node_names == ["n0", "n1"]
-
-
-def test_kept_gpus_are_offered_to_their_pod_alone(cluster: Cluster) -> None:
-    booked = cluster.create(a_pod("booked").asks(1).kept("n0", "GPU-n0-1"))
-    other = cluster.create(a_pod("other").asks(2).wants(A100))
-
-    assert cluster.ask(booked, "n0", "n1").failed_and_unresolvable_nodes == {
-        "n1": "node(s) were not n0, whose GPUs are kept for this pod [hold-elsewhere]"
-    }
-    assert cluster.ask(other, "n0", "n1").failed_and_unresolvable_nodes == {
-        "n0": predicates.ON_HOLD.with_code
-    }
 
 
 def test_nodes_that_are_not_offered_are_not_answered_even_where_the_pod_is_to_go_there(
@@ -125,12 +84,6 @@ def test_the_devices_for_which_a_pod_is_nominated_are_reserved_against_others_an
 
     assert sorted(cluster.ask(nominated, "n0", "n1").node_names) == ["n0", "n1"]
     assert cluster.ask(alike, "n0", "n1").node_names == ["n1"]
-
-
-def test_a_pod_without_gpus_may_go_anywhere_even_with_a_hold(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().kept("n0", "GPU-n0-1"))
-
-    assert sorted(cluster.ask(pod, "n0", "n1").node_names) == ["n0", "n1"]
 
 
 def test_l5_a_hold_gives_a_pod_that_stays_indefinitely_nothing_that_is_planned(cluster: Cluster) -> None:

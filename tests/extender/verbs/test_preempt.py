@@ -128,13 +128,6 @@ def test_l2_no_pod_is_evicted_from_a_node_on_which_we_have_not_seen_it(cluster: 
     assert answered(cluster, preempts(), n1=offer("uid-n0-a100", "uid-n1-a100")) == {}
 
 
-def test_victims_without_gpus_are_left_to_kube_scheduler(cluster: Cluster) -> None:
-    cluster.create(a_pod("web").on("n1"))
-    offers = {"n1": offer("uid-web", "uid-n1-a100")}
-
-    assert answered(cluster, preempts(), **offers) == offers
-
-
 def test_l6_an_unresponsive_agent_takes_its_node_out(cluster: Cluster) -> None:
     cluster.clock.advance(80)
 
@@ -155,12 +148,6 @@ def test_nodes_that_are_planned_for_other_bookings_are_left_out_for_a_booked_pod
     assert answered(cluster, preempts().of("carol"), **offers, n2=offer("uid-n2-a100")) == offers
 
 
-def test_a_request_without_offers_has_an_empty_answer(cluster: Cluster) -> None:
-    arguments = ExtenderPreemptionArgs(pod=preempts().obj)
-
-    assert cluster.preempt(arguments).node_name_to_meta_victims == {}
-
-
 @pytest.mark.parametrize("offers", [None, {}])
 def test_a_missing_or_empty_offer_has_an_empty_answer(
     cluster: Cluster, offers: dict[str, MetaVictims] | None
@@ -177,26 +164,6 @@ def test_a_node_that_has_been_deleted_since_is_left_out(cluster: Cluster) -> Non
 def test_a_victim_that_has_been_deleted_since_is_not_evicted(cluster: Cluster) -> None:
     cluster.pods.remove(a_pod("n1-a100").at(9999).obj)
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}
-
-
-@pytest.mark.parametrize(("priority", "helps"), [(1, True), (0, False), (-1, False)])
-def test_only_pods_of_a_lower_priority_replace_a_wrong_victim(
-    cluster: Cluster, priority: int, *, helps: bool
-) -> None:
-    found = answered(cluster, preempts().of_priority(priority), n1=offer("uid-n1-a6000"))
-    assert (found != {}) == helps
-
-
-def test_each_node_is_judged_by_itself(cluster: Cluster) -> None:
-    cluster.add_node("n2", a6000(0, "n2"))
-    cluster.create(a_pod("n2-a6000").asks(1).of("bob").on("n2", {"main": ("GPU-n2-0",)}))
-    offers = {"n0": offer("uid-n0-a6000"), "n1": offer("uid-n1-a6000"), "n2": offer("uid-n2-a6000")}
-
-    assert answered(cluster, preempts(), **offers) == {"n1": offer("uid-n1-a100")}, (
-        "n0 is booked, n2 has none"
-    )
-    any_model = a_pod("any").asks(1).of_priority(1000)
-    assert answered(cluster, any_model, **offers) == offers
 
 
 @pytest.mark.parametrize("violations", [0, 3])

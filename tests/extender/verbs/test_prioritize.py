@@ -36,27 +36,6 @@ def scores(pod: PodBuilder, *bound: PodBuilder) -> dict[str, int]:
     return ranked(cluster_with(*bound), pod)
 
 
-def test_a_node_in_use_is_better_than_an_empty_one() -> None:
-    busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running")
-
-    assert scores(a_pod().asks(1), busy) == {"n0": 2, "n1": 7}
-
-
-def test_a_node_that_the_pod_fills_up_is_best() -> None:
-    assert scores(a_pod().asks(4)) == {"n0": 10, "n1": 10}
-
-
-def test_only_devices_of_the_requested_model_count() -> None:
-    busy = a_pod("q").asks(1).on("n1", {"main": ("GPU-n1-2",)}).ended("Running")
-
-    assert scores(a_pod().asks(1).wants(A100), busy) == {"n0": 5, "n1": 5}
-
-
-def test_nodes_without_matching_devices_and_pods_without_gpus_score_zero() -> None:
-    assert scores(a_pod()) == {"n0": 0, "n1": 0}
-    assert scores(a_pod().asks(1, resource="nvidia.com/mig-1g.5gb")) == {"n0": 0, "n1": 0}
-
-
 def test_a_pod_may_request_another_policy_than_the_configured_one() -> None:
     busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running")
 
@@ -115,12 +94,6 @@ def test_no_scores_are_sent_where_all_are_equal_and_the_log_line_has_the_score()
     assert (answer.line["nodes"], answer.line["best"], answer.line["score"]) == (2, "n0", 10)
 
 
-def test_an_empty_list_of_nodes_has_no_scores() -> None:
-    cluster = cluster_with()
-    answer = Prioritize(cluster.state, cluster.clock).answer_logged(ExtenderArgs(pod=a_pod().asks(1).obj))
-    assert (answer.text, answer.line["best"], answer.line["score"]) == (b"[]", None, None)
-
-
 @pytest.mark.parametrize("placement", names.PLACEMENTS)
 def test_every_policy_can_be_requested_and_set(placement: str) -> None:
     assert (
@@ -137,49 +110,6 @@ def test_a_score_is_recomputed_when_its_node_has_changed() -> None:
     cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running"))
 
     assert ranked(cluster, a_pod("r").asks(1), prioritize) == {"n0": 2, "n1": 7}
-
-
-def test_pods_that_request_different_policies_do_not_share_their_scores() -> None:
-    cluster = cluster_with(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running"))
-    prioritize = Prioritize(cluster.state, cluster.clock)
-    emptiest = a_pod("r").asks(1).with_annotation(names.PLACEMENT, "spread")
-
-    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 7}
-    assert ranked(cluster, emptiest, prioritize) == {"n0": 7, "n1": 2}
-
-
-def test_a_pod_with_a_hold_and_others_do_not_share_their_scores() -> None:
-    cluster = cluster_with()
-    prioritize = Prioritize(cluster.state, cluster.clock, "topology")
-    held, other = a_pod().asks(1).kept("n1", "GPU-n1-0"), a_pod("q").asks(1)
-
-    assert ranked(cluster, held, prioritize) == {"n0": 0, "n1": 10}
-    assert ranked(cluster, other, prioritize) == {"n0": 10, "n1": 10}
-    assert ranked(cluster, held, prioritize) == {"n0": 0, "n1": 10}
-
-
-def test_all_scores_are_recomputed_after_changes_of_more_nodes_than_are_remembered() -> None:
-    cluster = cluster_with()
-    prioritize = Prioritize(cluster.state, cluster.clock)
-    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 2}
-
-    cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}).ended("Running"))
-    for number in range(SPARE + 8):
-        cluster.add_node(f"gone-{number}")
-        cluster.state.of(NODES).remove(cluster.state.nodes[f"gone-{number}"])
-    with cluster.state.locked() as ledger:
-        assert ledger.changed_since(3) is None
-
-    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 7}
-
-
-def test_scores_of_many_kinds_of_pods_are_cached_separately_and_dropped_in_time() -> None:
-    cluster = cluster_with()
-    prioritize = Prioritize(cluster.state, cluster.clock)
-    for count in range(1, KINDS + 5):
-        expected = min(10, 10 * count // 4)
-        assert ranked(cluster, a_pod().asks(count), prioritize) == {"n0": expected, "n1": expected}
-    assert len(prioritize._cached) == KINDS
 
 
 def running(cluster: Cluster, name: str, node: str, count: int, user: str = "alice") -> Booking:
@@ -212,13 +142,6 @@ def test_an_opportunistic_pod_avoids_devices_that_a_running_booking_will_need(
     assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 4, "n1": 7}
 
 
-def test_devices_that_the_booking_already_has_are_not_reserved(reserving: Cluster) -> None:
-    reserving.create(a_pod("hers").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}).ended("Running"))
-    assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 4, "n1": 7}
-    reserving.create(a_pod("hers-too").of("alice").asks(1).on("n1", {"main": ("GPU-n1-0",)}).ended("Running"))
-    assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 10, "n1": 10}
-
-
 def test_drift_of_a_pod_of_the_booking_counts(reserving: Cluster) -> None:
     reserving.create(a_pod("hers").of("alice").asks(2).on("n1").ended("Running"))
     drift = encode_drift({"uid-hers": {"main": ("GPU-n1-0", "GPU-n1-1")}})
@@ -230,11 +153,6 @@ def test_nothing_is_reserved_against_a_booked_pod(reserving: Cluster) -> None:
     pod = reserving_pod().of("alice")
     reserving.create(pod)
     assert ranked(reserving, pod) == {"n0": 7, "n1": 7}
-
-
-def test_nothing_is_reserved_for_a_booking_that_has_ended(reserving: Cluster) -> None:
-    reserving.clock.advance(9 * 3600)
-    assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 7, "n1": 7}
 
 
 def test_a_score_is_recomputed_when_a_booking_begins_to_need_a_node(reserving: Cluster) -> None:

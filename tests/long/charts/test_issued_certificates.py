@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
-from devcluster.errors import ClusterError
 from devcluster.product import chart
 from tests.charts.conftest import Document, Render
 from tests.charts.custom_resources import resources
@@ -44,13 +43,3 @@ def test_cert_manager_takes_every_field_that_we_send_it(
     taken = {(item["kind"], item["metadata"]["name"]): item["spec"] for item in json.loads(output)["items"]}
     assert taken == {(d["kind"], d["metadata"]["name"]): d["spec"] for d in sent}
     assert {kind for kind, _ in taken} == {"Issuer", "Certificate"}
-
-
-@pytest.mark.parametrize("change", [{"privateKey": {"algorithm": "EC"}}, {"renewsBefore": "2160h"}])
-def test_a_field_that_cert_manager_does_not_know_would_be_noticed(
-    managed: Cluster, render: Render, change: dict[str, Any]
-) -> None:
-    wrong = next(d for d in theirs(render(BY_CERT_MANAGER)) if d["kind"] == "Certificate")
-    wrong["spec"] |= change
-    with pytest.raises(ClusterError, match=next(iter(change))):
-        managed.kubectl(*TRY, given=json.dumps(wrong))

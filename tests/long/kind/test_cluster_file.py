@@ -86,13 +86,3 @@ def test_the_gpus_lie_where_a_node_keeps_its_files_and_may_have_devices(laptop: 
         assert ("--volume", "/var") in pairs
         assert not [w for option, w in pairs if option == "--tmpfs" and SIMULATED.startswith(w)]
         assert "--privileged" in words
-
-
-@pytest.mark.parametrize("change", [("containerPort", "containrPort"), ("role: worker", "role: helper")])
-def test_a_mistake_in_the_file_would_be_noticed(laptop: Laptop, kind: Path, change: tuple[str, str]) -> None:
-    laptop.install("docker")
-    wrong = laptop.folder / "wrong.yaml"
-    wrong.write_text(FILE.read_text().replace(*change))
-    done = laptop.run([kind, "create", "cluster", "--config", wrong], refused="docker run")
-    assert done.returncode != 0
-    assert not laptop.calls("docker", "run")

@@ -22,7 +22,7 @@ from booking.controller.reclaimer.evictions.comeback import AS_IT_WAS, is_owned
 from booking.controller.reclaimer.evictions.refusals import is_overload
 from booking.controller.reclaimer.evictor import EvictionCause, TooLateError
 from booking.controller.reclaimer.recent_requests import RecentRequests
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.past_coverage import covered_at
 from booking.eviction.settings import EvictionSettings
 from cluster.decide.adoption import is_new
@@ -41,12 +41,12 @@ ENDED_WITHIN: Final = timedelta(minutes=2)
 _LAST_INSTANT: Final = timedelta(microseconds=1)
 
 
-def is_mirror_fresh(snapshot: Snapshot) -> bool:
+def is_mirror_fresh(snapshot: ReclaimerSnapshot) -> bool:
     """Whether the Booking objects are known to be up to date."""
     return snapshot.knows_bookings
 
 
-def covered_at_the_end(booking: Booking, snapshot: Snapshot) -> tuple[str, ...]:
+def covered_at_the_end(booking: Booking, snapshot: ReclaimerSnapshot) -> tuple[str, ...]:
     """Uids of today's pods that this booking covered at its last instant and no other covers now.
 
     A pod that was created in the second of the end is left out, since it may be younger than the end. So is a
@@ -67,7 +67,7 @@ def covered_at_the_end(booking: Booking, snapshot: Snapshot) -> tuple[str, ...]:
     )
 
 
-def waiting_at_the_end(booking: Booking, snapshot: Snapshot) -> Iterator[Pod]:
+def waiting_at_the_end(booking: Booking, snapshot: ReclaimerSnapshot) -> Iterator[Pod]:
     """Pods that this booking covered at its last instant and that the cache shows as not bound."""
     for uid, by in _cover_at(booking.spec.end - _LAST_INSTANT, booking, snapshot).items():
         pod = snapshot.pods[uid]
@@ -75,19 +75,19 @@ def waiting_at_the_end(booking: Booking, snapshot: Snapshot) -> Iterator[Pod]:
             yield pod
 
 
-def _had_cover(pod: Pod, booking: Booking, snapshot: Snapshot) -> bool:
+def _had_cover(pod: Pod, booking: Booking, snapshot: ReclaimerSnapshot) -> bool:
     """Whether the booking covered a bound pod: where places matter, only a pod with its annotation counts."""
     if not pod.spec.node_name:
         return False
     return not (is_new(pod, booking) and booking.spec.model in snapshot.places.checks)
 
 
-def covered_after_the_end(booking: Booking, snapshot: Snapshot) -> frozenset[str]:
+def covered_after_the_end(booking: Booking, snapshot: ReclaimerSnapshot) -> frozenset[str]:
     """Uids of today's pods that another booking of the same user covers as soon as this one ends."""
     return frozenset(_cover_at(booking.spec.end, booking, snapshot))
 
 
-def _cover_at(at: datetime, booking: Booking, snapshot: Snapshot) -> dict[str, Booking]:
+def _cover_at(at: datetime, booking: Booking, snapshot: ReclaimerSnapshot) -> dict[str, Booking]:
     """Uid -> the booking that covers it at an instant, of the user's pods older than the booking's end."""
     return covered_at(
         at,
@@ -98,7 +98,7 @@ def _cover_at(at: datetime, booking: Booking, snapshot: Snapshot) -> dict[str, B
     )
 
 
-def to_end(snapshot: Snapshot) -> list[tuple[Booking, Pod]]:
+def to_end(snapshot: ReclaimerSnapshot) -> list[tuple[Booking, Pod]]:
     """Live pods whose end is decided, with the booking that is over; pods covered again are spared."""
     return [
         (booking, pod)
@@ -109,14 +109,14 @@ def to_end(snapshot: Snapshot) -> list[tuple[Booking, Pod]]:
     ]
 
 
-def who_goes(booking: Booking, snapshot: Snapshot, terms: EvictionSettings) -> tuple[str, ...]:
+def who_goes(booking: Booking, snapshot: ReclaimerSnapshot, terms: EvictionSettings) -> tuple[str, ...]:
     """Uids of the pods that are to end with this booking, by the current settings."""
     return tuple(
         uid for uid in covered_at_the_end(booking, snapshot) if end_action.goes(snapshot.pods[uid], terms)
     )
 
 
-def about_to_end(snapshot: Snapshot, terms: EvictionSettings) -> frozenset[str]:
+def about_to_end(snapshot: ReclaimerSnapshot, terms: EvictionSettings) -> frozenset[str]:
     """Uids of the pods that are ended within moments, because their booking has just ended.
 
     No other pod needs to lose work for devices that these release. A pod that is still there after a while
@@ -153,7 +153,7 @@ class Ending:
         self._until = 0.0
         """When this reconciliation must stop; monotonic seconds."""
 
-    def reconcile(self, snapshot: Snapshot) -> None:
+    def reconcile(self, snapshot: ReclaimerSnapshot) -> None:
         """Decide what is undecided, end what is decided; does nothing while the mirror's Lease is stale.
 
         Takes a second at most; the rest comes first in the next reconciliation.

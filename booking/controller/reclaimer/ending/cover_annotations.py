@@ -15,7 +15,7 @@ import structlog
 from booking.controller.reclaimer.context import ReclaimerContext
 from booking.controller.reclaimer.ending import end_action
 from booking.controller.reclaimer.recent_requests import RecentRequests
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.settings import EvictionSettings
 from cluster import event_reasons, names
 from cluster.kube.errors import ApiError, NotFound
@@ -35,7 +35,7 @@ _NOT_COVERED: Final = (
 )
 
 
-def wrong(snapshot: Snapshot) -> Iterator[tuple[Pod, dict[str, str | None]]]:
+def wrong(snapshot: ReclaimerSnapshot) -> Iterator[tuple[Pod, dict[str, str | None]]]:
     """Live pods with wrong annotations, and the correct values.
 
     A pod keeps the annotations of a booking that is over until it is decided which pods end with it: they
@@ -64,14 +64,14 @@ def _is_right(pod: Pod, booking: Booking | None, terms: EvictionSettings) -> boo
     return named == booking.name and until is not None and abs(until - booking.spec.end) < _SAME
 
 
-def _keeps_annotations(pod: Pod, snapshot: Snapshot) -> bool:
+def _keeps_annotations(pod: Pod, snapshot: ReclaimerSnapshot) -> bool:
     booking = snapshot.bookings.get(pod.metadata.annotation(names.BOOKING) or "")
     if booking is None or booking.spec.end > snapshot.now:
         return False
     return booking.status.ending is None or pod.metadata.uid in booking.status.ending
 
 
-def demoting(pod: Pod, snapshot: Snapshot) -> Booking | None:
+def demoting(pod: Pod, snapshot: ReclaimerSnapshot) -> Booking | None:
     """The ended booking that covered the pod, where the pod stays without one; None for any other pod."""
     booking = snapshot.bookings.get(pod.metadata.annotation(names.BOOKING) or "")
     if booking is None or pod.metadata.uid in snapshot.cover or booking.spec.end > snapshot.now:
@@ -95,7 +95,7 @@ class CoverAnnotations:
         self._reported: frozenset[tuple[str, str]] = frozenset()
         """``Snapshot.barred`` of the last pass: each of them has its Event."""
 
-    def reconcile(self, snapshot: Snapshot) -> None:
+    def reconcile(self, snapshot: ReclaimerSnapshot) -> None:
         """Patch each pod with wrong annotations; a failed write is tried again in the next pass.
 
         A pod that its owner's booking does not cover where it runs gets one Event for as long as that lasts.

@@ -16,7 +16,7 @@ from booking.controller.reclaimer.context import ReclaimerContext
 from booking.controller.reclaimer.ending import end_action
 from booking.controller.reclaimer.ending.booking_ends import covered_after_the_end, is_mirror_fresh
 from booking.controller.reclaimer.recent_requests import RecentRequests
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.settings import EvictionSettings
 from booking.wording import instant, iso, span
 from cluster import event_reasons, names
@@ -89,7 +89,7 @@ def next_warning(
     return Warned(end, nearest)
 
 
-def due(snapshot: Snapshot, terms: EvictionSettings) -> Iterator[tuple[Pod, Booking, Warned]]:
+def due(snapshot: ReclaimerSnapshot, terms: EvictionSettings) -> Iterator[tuple[Pod, Booking, Warned]]:
     """Pods that must be warned now; pods that the next booking covers at once are left out."""
     found = []
     for uid, booking in snapshot.cover.items():
@@ -123,7 +123,7 @@ class EndWarnings:
         self._terms = terms
         self._recent_requests = RecentRequests(context.clock)
 
-    def reconcile(self, snapshot: Snapshot) -> None:
+    def reconcile(self, snapshot: ReclaimerSnapshot) -> None:
         """Warn every pod that must be warned now; does nothing while the mirror's Lease is stale."""
         if not is_mirror_fresh(snapshot):
             return

@@ -20,7 +20,7 @@ from booking.controller.reclaimer.evictions.comeback import on_eviction
 from booking.controller.reclaimer.evictions.refusals import is_overload, protected_by, sentence
 from booking.controller.reclaimer.evictor import EvictionCause, ProtectedError, TooLateError
 from booking.controller.reclaimer.recent_requests import RecentRequests
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.settings import EvictionSettings
 from cluster import event_reasons
 from cluster.decide.protection import never_evicted_reason
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 _BEGIN: Final = "An administrator has ordered this pod to go, but"
 
 
-def ordered_to_go(snapshot: Snapshot) -> list[tuple[Pod, EvictOrder]]:
+def ordered_to_go(snapshot: ReclaimerSnapshot) -> list[tuple[Pod, EvictOrder]]:
     """Live pods with a valid order, on nodes whose state is known."""
     home = snapshot.terms.namespace
     return [
@@ -46,7 +46,7 @@ def ordered_to_go(snapshot: Snapshot) -> list[tuple[Pod, EvictOrder]]:
     ]
 
 
-def _is_node_known(pod: Pod, snapshot: Snapshot) -> bool:
+def _is_node_known(pod: Pod, snapshot: ReclaimerSnapshot) -> bool:
     """Whether the state of the pod's node is known (law L6); a waiting pod holds nothing."""
     node_snapshot = snapshot.node_snapshots.get(pod.spec.node_name or "")
     return node_snapshot is not None and node_snapshot[1] != "unresponsive"
@@ -63,7 +63,7 @@ class Orders:
         self._recent_requests = RecentRequests(context.clock)
         self._refused = RefusedEvictions(context)
 
-    def reconcile(self, snapshot: Snapshot) -> None:
+    def reconcile(self, snapshot: ReclaimerSnapshot) -> None:
         """Take one step for each order; a step that fails is tried again in the next pass."""
         self._refused.forget_all_but(snapshot.pods)
         for pod, order in ordered_to_go(snapshot):

@@ -15,7 +15,7 @@ from booking.controller.reclaimer.context import ReclaimerContext
 from booking.controller.reclaimer.ending.booking_ends import is_mirror_fresh
 from booking.controller.reclaimer.evictor import EvictionCause, TooLateError
 from booking.controller.reclaimer.recent_requests import RecentRequests
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.settings import EvictionSettings
 from cluster import names
 from cluster.kube.errors import ApiError
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 MESSAGE: Final = "This pod was past its terminate-at, and an administrator has ended it."
 
 
-def requested_to_end(snapshot: Snapshot) -> list[Pod]:
+def requested_to_end(snapshot: ReclaimerSnapshot) -> list[Pod]:
     """Expired pods with a request to end them; none while the mirror's Lease is stale."""
     if not is_mirror_fresh(snapshot):
         return []
@@ -42,7 +42,7 @@ class MaiaRequests:
         self._terms = terms
         self._recent_requests = RecentRequests(context.clock)
 
-    def reconcile(self, snapshot: Snapshot) -> None:
+    def reconcile(self, snapshot: ReclaimerSnapshot) -> None:
         """Take one step for each request; a step that fails is tried again in the next pass."""
         if not self._terms.maia:
             return

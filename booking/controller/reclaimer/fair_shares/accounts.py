@@ -6,7 +6,7 @@ from typing import Final
 
 from booking.controller.reclaimer.fair_shares.lines import Lines
 from booking.controller.reclaimer.fair_shares.record import Record, RecordStore
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.holder_cache import HolderCache
 from booking.fair_shares.pools import Pool, pools_of
 from booking.fair_shares.standing import settings_of, tenant_of, tree_of, value_of
@@ -95,7 +95,7 @@ class Accounts:
         self,
         pools: Mapping[str, Pool],
         lines: Lines,
-        snapshot: Snapshot,
+        snapshot: ReclaimerSnapshot,
         *,
         holder_cache: HolderCache,
         settings: FairShares,
@@ -138,7 +138,7 @@ class Accounts:
         self.shares[model] = self.shares[model].after(changes)
 
 
-def about_to_start(snapshot: Snapshot) -> Mapping[str, Hold]:
+def about_to_start(snapshot: ReclaimerSnapshot) -> Mapping[str, Hold]:
     """The holds in turns of pods for which others have still to leave: until then these have the devices."""
     return {
         uid: hold
@@ -157,7 +157,7 @@ def with_leeway(books: Books, shares: Shares, tenant: Tenant) -> Books:
 
 
 def _wanted_by(
-    holds: Mapping[str, Hold], model: str, snapshot: Snapshot, settings: FairShares
+    holds: Mapping[str, Hold], model: str, snapshot: ReclaimerSnapshot, settings: FairShares
 ) -> dict[Tenant, Amount]:
     """What those pods want that are to have devices of a model."""
     found: dict[Tenant, Amount] = {}

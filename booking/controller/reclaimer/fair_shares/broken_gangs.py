@@ -16,7 +16,7 @@ from booking.controller.reclaimer.context import ReclaimerContext
 from booking.controller.reclaimer.evictions.comeback import on_eviction
 from booking.controller.reclaimer.evictor import EvictionCause, NoComebackError, ProtectedError, TooLateError
 from booking.controller.reclaimer.recent_requests import RecentRequests
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.settings import EvictionSettings
 from cluster.decide.eviction.costs import SECOND, microseconds, work_of
 from cluster.kube.errors import ApiError
@@ -54,7 +54,7 @@ class BrokenGangs:
         self.going: frozenset[str] = frozenset()
         """Uids of the pods that must leave."""
 
-    def reconcile(self, snapshot: Snapshot, release: Callable[[Pod, str], None]) -> None:
+    def reconcile(self, snapshot: ReclaimerSnapshot, release: Callable[[Pod, str], None]) -> None:
         """One step for each gang. Args: release: drops a pod's hold, and says why."""
         now, before, self._since = self._context.clock.monotonic(), self._since, {}
         going = set[str]()
@@ -98,7 +98,7 @@ class BrokenGangs:
         return gang in again and self._context.is_fresh(begun)
 
 
-def broken(snapshot: Snapshot) -> Iterator[tuple[Gang, Start]]:
+def broken(snapshot: ReclaimerSnapshot) -> Iterator[tuple[Gang, Start]]:
     """The gangs that have begun to start, and lack pods or devices for some of them."""
     if not snapshot.gives_turns:
         return
@@ -117,6 +117,6 @@ def broken(snapshot: Snapshot) -> Iterator[tuple[Gang, Start]]:
             yield gang, start
 
 
-def _has_run(pod: Pod, snapshot: Snapshot) -> bool:
+def _has_run(pod: Pod, snapshot: ReclaimerSnapshot) -> bool:
     now = microseconds(snapshot.now)
     return now - work_of(pod).since(now) >= RUNS_AFTER * SECOND

@@ -8,7 +8,7 @@ from typing import Any
 
 from booking.controller.reclaimer.need import Need
 from booking.controller.reclaimer.planning.node_candidates import NodeCandidates
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.fair_shares.applicants import Applicant
 from cluster.decide.scheduler_filters import checker_for
 from cluster.objects.barred_nodes import barred
@@ -24,7 +24,7 @@ class Feasible:
         """Resource -> model -> a device of it."""
         self._known: dict[Hashable, tuple[str, ...]] = {}
 
-    def refresh(self, snapshot: Snapshot) -> bool:
+    def refresh(self, snapshot: ReclaimerSnapshot) -> bool:
         """Forget the answers if any node is different now; returns whether one is."""
         views = snapshot.node_snapshots.views
         nodes = [*snapshot.nodes.values(), *(view.devices for view in views.values())]
@@ -38,7 +38,9 @@ class Feasible:
                         self._samples.setdefault(resource, {}).setdefault(model, devices[0])
         return True
 
-    def models(self, applicant: Applicant, snapshot: Snapshot, candidates: NodeCandidates) -> tuple[str, ...]:
+    def models(
+        self, applicant: Applicant, snapshot: ReclaimerSnapshot, candidates: NodeCandidates
+    ) -> tuple[str, ...]:
         """The models of which some node could give the pod all its devices, sorted; of a gang, some nodes."""
         key = (applicant.unit.kind, applicant.unit.gpus, applicant.unit.members)
         if key not in self._known:
@@ -49,7 +51,7 @@ class Feasible:
         return self._known[key]
 
     def _has_room(
-        self, applicant: Applicant, model: str, snapshot: Snapshot, candidates: NodeCandidates
+        self, applicant: Applicant, model: str, snapshot: ReclaimerSnapshot, candidates: NodeCandidates
     ) -> bool:
         """Whether all pods of a gang have room at once, if nothing else ran: the largest first."""
         left: dict[str, int] = {}
@@ -65,7 +67,9 @@ class Feasible:
                 return False
         return True
 
-    def _of(self, applicant: Applicant, snapshot: Snapshot, candidates: NodeCandidates) -> Iterator[str]:
+    def _of(
+        self, applicant: Applicant, snapshot: ReclaimerSnapshot, candidates: NodeCandidates
+    ) -> Iterator[str]:
         selector, closed = applicant.request.selector, barred(applicant.pod)
         models: Mapping[str, Device] = self._samples.get(applicant.resource, {})
         checker = checker_for(applicant.pod, snapshot.cluster_objects)

@@ -9,7 +9,7 @@ from booking.controller.reclaimer.fair_shares.accounts import Accounts, with_lee
 from booking.controller.reclaimer.fair_shares.lines import Lines
 from booking.controller.reclaimer.fair_shares.taking import running_in
 from booking.controller.reclaimer.need import Need
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.holder_cache import HolderCache
 from booking.fair_shares.applicants import applicant_of
 from booking.fair_shares.pools import pools_of
@@ -31,7 +31,7 @@ def allows_taking(hold: Hold, settings: FairShares) -> bool:
     return settings.mode == "reclaim" and not (hold.turn and settings.turn is None)
 
 
-def is_half_way(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
+def is_half_way(pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot) -> bool:
     """Whether some have left for a turn: it has been paid for, and what is left to take makes that of use."""
     if not hold.turn:
         return False
@@ -42,7 +42,7 @@ def is_half_way(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
 def share_problem(
     pod: Pod,
     need: Need,
-    snapshot: Snapshot,
+    snapshot: ReclaimerSnapshot,
     holder_cache: HolderCache,
     *,
     lines: Lines,
@@ -78,7 +78,7 @@ def share_problem(
     return None
 
 
-def _of_unit(pod: Pod, snapshot: Snapshot) -> Mapping[str, Hold]:
+def _of_unit(pod: Pod, snapshot: ReclaimerSnapshot) -> Mapping[str, Hold]:
     """The pod's hold, with those of its gang."""
     gang = gang_of(pod)
     mates = snapshot.gangs.get(gang, ()) if gang else ()

@@ -5,7 +5,7 @@ from typing import Final
 
 from booking.controller.reclaimer.fair_shares.feasible import Feasible
 from booking.controller.reclaimer.planning.node_candidates import NodeCandidates
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.fair_shares.applicants import Applicant
 from cluster.decide.fairshare import Line
 from cluster.objects.pods import Pod
@@ -49,7 +49,7 @@ class Lines:
         return self.of_model.get(model) or Line()
 
     def update(
-        self, applicants: Mapping[str, Applicant], snapshot: Snapshot, candidates: NodeCandidates
+        self, applicants: Mapping[str, Applicant], snapshot: ReclaimerSnapshot, candidates: NodeCandidates
     ) -> None:
         """Who waits now."""
         for uid in self._in_line.keys() - applicants.keys():

@@ -10,7 +10,7 @@ from booking.controller.reclaimer.fair_shares.record import Record, owner_key
 from booking.controller.reclaimer.planning.node_candidates import NodeCandidates
 from booking.controller.reclaimer.planning.plan import Plan, Round
 from booking.controller.reclaimer.planning.waiting_pod import WaitingPod
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.holder import Holder
 from booking.fair_shares.applicants import Applicant
 from booking.fair_shares.standing import tenant_of
@@ -29,7 +29,7 @@ class TakingPlaces:
     """The nodes of one model: ``cluster.decide.fairshare.Places``. What is taken becomes a plan."""
 
     model: str
-    snapshot: Snapshot
+    snapshot: ReclaimerSnapshot
     one_round: Round
     candidates: NodeCandidates
     applicants: Mapping[str, Applicant]
@@ -86,7 +86,7 @@ class TakingPlaces:
 
 
 def running_in(
-    holders: Mapping[str, Holder], snapshot: Snapshot, shares: FairShares, record: Record
+    holders: Mapping[str, Holder], snapshot: ReclaimerSnapshot, shares: FairShares, record: Record
 ) -> dict[str, Running]:
     """Uid -> a pod that may be evicted as far as anything but shares says, as a unit that runs."""
     now = microseconds(snapshot.now)
@@ -97,7 +97,7 @@ def running_in(
     return found | _whole(found, snapshot)
 
 
-def _whole(singles: Mapping[str, Running], snapshot: Snapshot) -> dict[str, Running]:
+def _whole(singles: Mapping[str, Running], snapshot: ReclaimerSnapshot) -> dict[str, Running]:
     """The same for pods of gangs: each is the whole gang, which is protected as long as any pod of it is."""
     gangs: dict[Gang, list[str]] = {}
     for uid in singles:

@@ -23,7 +23,7 @@ from booking.controller.reclaimer.fair_shares.taking import TakingPlaces, runnin
 from booking.controller.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.controller.reclaimer.planning.plan import Plan, Round, waiting_for_bookings
 from booking.controller.reclaimer.planning.search import Search
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.durations import Duration
 from booking.eviction.holder_cache import HolderCache
 from booking.fair_shares.applicants import Applicant, Applicants
@@ -76,7 +76,7 @@ class Turns:
         self.accounts.forget()
         self._lines_by, self._busy, self.due = None, None, None
 
-    def rest(self, snapshot: Snapshot) -> bool:
+    def rest(self, snapshot: ReclaimerSnapshot) -> bool:
         """Whether there is nothing to do: no pod waits or has a hold, and for a while none has.
 
         A look at each pod, where ``plans`` would read many: this is asked whenever anything changes.
@@ -93,7 +93,9 @@ class Turns:
         self.due = self._next if self._clock.monotonic() < self._next else None
         return self.due is None
 
-    def plans(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> list[Plan]:
+    def plans(
+        self, snapshot: ReclaimerSnapshot, inputs: PlanningInputs, holder_cache: HolderCache
+    ) -> list[Plan]:
         """The holds that are to be written now, in this order."""
         begun, settings = self._clock.monotonic(), self._settings()
         applicants = self._applicants.at(snapshot, settings)
@@ -126,7 +128,9 @@ class Turns:
         """Pods that no turn can serve: they wait for the scheduler alone."""
         return [*self._applicants.odd(), *self.lines.infeasible()]
 
-    def problem(self, pod: Pod, hold: Hold, snapshot: Snapshot, holder_cache: HolderCache) -> str | None:
+    def problem(
+        self, pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot, holder_cache: HolderCache
+    ) -> str | None:
         """Why devices of others are not taken for the pod any more; None if they are.
 
         Asked before each step towards an eviction, on the shares of that instant.
@@ -150,7 +154,7 @@ class Turns:
         )
 
     # --- inside --------------------------------------------------------------------------------------
-    def _is_idle(self, applicants: Mapping[str, Applicant], snapshot: Snapshot) -> bool:
+    def _is_idle(self, applicants: Mapping[str, Applicant], snapshot: ReclaimerSnapshot) -> bool:
         """Whether nobody waits, for a while: a pod that leaves for another one comes back within seconds."""
         if self.lines or snapshot.turns or any(_waits(one.pod, snapshot) for one in applicants.values()):
             self._busy = self._clock.monotonic()
@@ -159,13 +163,15 @@ class Turns:
     def _was_idle(self) -> bool:
         return self._busy is None or self._clock.monotonic() - self._busy >= IDLE_AFTER
 
-    def _read_lines(self, snapshot: Snapshot, holder_cache: HolderCache, settings: FairShares) -> None:
+    def _read_lines(
+        self, snapshot: ReclaimerSnapshot, holder_cache: HolderCache, settings: FairShares
+    ) -> None:
         """Who waits, where no pass has found out: another process has led, or the policy is another now."""
         candidates = NodeCandidates(snapshot, PlanningInputs(), holder_cache)
         self.lines.update(self._applicants.at(snapshot, settings), snapshot, candidates)
         self._lines_by = settings
 
-    def _grant(self, snapshot: Snapshot, one_round: Round) -> list[Plan]:
+    def _grant(self, snapshot: ReclaimerSnapshot, one_round: Round) -> list[Plan]:
         """Free devices, in order."""
         if not snapshot.queued:
             return []
@@ -174,7 +180,9 @@ class Turns:
             made += self._of_model(model, one_round, snapshot, most=MOST - len(made))
         return made
 
-    def _of_model(self, model: str, one_round: Round, snapshot: Snapshot, *, most: int) -> list[Plan]:
+    def _of_model(
+        self, model: str, one_round: Round, snapshot: ReclaimerSnapshot, *, most: int
+    ) -> list[Plan]:
         line, accounts = self.lines.of_model[model], self.accounts
 
         def place(unit: Unit) -> list[Plan] | None:
@@ -207,7 +215,7 @@ class Turns:
     def _take(
         self,
         pools: Mapping[str, Pool],
-        snapshot: Snapshot,
+        snapshot: ReclaimerSnapshot,
         one_round: Round,
         candidates: NodeCandidates,
     ) -> list[Plan]:
@@ -242,13 +250,13 @@ class Turns:
         return made
 
 
-def _anybody_may_wait(snapshot: Snapshot) -> bool:
+def _anybody_may_wait(snapshot: ReclaimerSnapshot) -> bool:
     """Whether there is a pod without a node that kube-scheduler is not just placing, or one of a gang."""
     unplaced = (pod for pod in snapshot.pods.values() if not pod.spec.node_name)
     return any(_waits(pod, snapshot) or gang_of(pod) for pod in unplaced)
 
 
-def _waits(pod: Pod, snapshot: Snapshot) -> bool:
+def _waits(pod: Pod, snapshot: ReclaimerSnapshot) -> bool:
     created = pod.metadata.creation_timestamp
     is_new = created is not None and (snapshot.now - created).total_seconds() < PLACED_WITHIN
     return is_queued(pod) or not is_new

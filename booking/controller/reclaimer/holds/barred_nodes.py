@@ -6,7 +6,7 @@ repeatedly. The bar is an annotation; the leader measures how long it has been t
 
 from typing import Final
 
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster import names
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
@@ -30,7 +30,7 @@ class BarredNodes:
         """The annotation with one more node."""
         return ",".join(sorted(barred(pod) | {node}))
 
-    def expired(self, snapshot: Snapshot) -> list[Pod]:
+    def expired(self, snapshot: ReclaimerSnapshot) -> list[Pod]:
         """Waiting pods whose bars have been unchanged for long enough."""
         now = self._clock.monotonic()
         seen: dict[str, tuple[str, float]] = {}

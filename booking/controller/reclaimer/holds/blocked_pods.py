@@ -12,7 +12,7 @@ import structlog
 
 from booking.controller.reclaimer.context import ReclaimerContext
 from booking.controller.reclaimer.recent_requests import RecentRequests
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.wording import iso
 from cluster import event_reasons, names
 from cluster.kube.errors import ApiError, NotFound
@@ -43,7 +43,7 @@ class BlockedPods:
         self._context = context
         self._recent_requests = RecentRequests(context.clock)
 
-    def tell(self, snapshot: Snapshot, blocked: Mapping[str, Blocked]) -> None:
+    def tell(self, snapshot: ReclaimerSnapshot, blocked: Mapping[str, Blocked]) -> None:
         """Bring the annotations of all pods up to date.
 
         Args:

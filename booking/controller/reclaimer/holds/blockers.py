@@ -21,7 +21,7 @@ from booking.controller.reclaimer.holds.disruption_budgets import (
 )
 from booking.controller.reclaimer.holds.unevictable import UnevictablePods
 from booking.controller.reclaimer.planning.plan import Plan
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.settings import EvictionSettings
 from booking.wording import instant
 from cluster.kube.errors import ApiError, StatusError
@@ -57,13 +57,17 @@ class Blockers:
 
     # --- learning ------------------------------------------------------------------------------------
     def add(
-        self, victim: Pod, blocker: Blocker, budgets: tuple[DisruptionBudget, ...], snapshot: Snapshot
+        self,
+        victim: Pod,
+        blocker: Blocker,
+        budgets: tuple[DisruptionBudget, ...],
+        snapshot: ReclaimerSnapshot,
     ) -> None:
         """Record that a pod could not be evicted; pods of the same budget are not tried one by one."""
         for uid in {victim.metadata.uid, *also_protected(budgets, snapshot)}:
             self._unevictable.add(uid, blocker)
 
-    def ask_again(self, snapshot: Snapshot) -> None:
+    def ask_again(self, snapshot: ReclaimerSnapshot) -> None:
         """Ask the API server again about pods that could not be evicted, if others wait for devices."""
         self._unevictable.forget_all_but(frozenset(snapshot.pods))
         if not snapshot.gives_turns and all(snapshot.pods[uid].spec.node_name for uid in snapshot.needs):
@@ -78,7 +82,7 @@ class Blockers:
                 self._context.failures.note("asking about an eviction", pod.key, error)
                 return
 
-    def _ask(self, pod: Pod, snapshot: Snapshot) -> None:
+    def _ask(self, pod: Pod, snapshot: ReclaimerSnapshot) -> None:
         if pod.metadata.uid not in self._unevictable.due:
             return  # it has the same budget as one asked about a moment ago
         try:
@@ -93,7 +97,7 @@ class Blockers:
             self._unevictable.lift(pod.metadata.uid)
 
     # --- telling -------------------------------------------------------------------------------------
-    def of(self, hold: Hold, snapshot: Snapshot) -> dict[str, Blocker]:
+    def of(self, hold: Hold, snapshot: ReclaimerSnapshot) -> dict[str, Blocker]:
         """Uid of a victim that has not left -> what keeps it."""
         found = ((uid, self._unevictable.get(uid)) for uid in hold.victims)
         return {uid: why for uid, why in found if why and (pod := snapshot.pods.get(uid)) and is_live(pod)}
@@ -109,11 +113,11 @@ class Blockers:
 
     def tell(
         self,
-        snapshot: Snapshot,
+        snapshot: ReclaimerSnapshot,
         in_vain: Iterable[Plan],
         *,
         unsettled: Container[str],
-        is_whole: Callable[[Hold, Snapshot], bool],
+        is_whole: Callable[[Hold, ReclaimerSnapshot], bool],
     ) -> None:
         """Write on the booked pods what keeps others from leaving for them, or that nothing does any more.
 

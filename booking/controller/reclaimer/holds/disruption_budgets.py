@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from booking.controller.reclaimer.evictions.refusals import Blocker, budgets_named
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster import names
 from cluster.decide.budgets import is_about
 from cluster.objects.disruption_budgets import DisruptionBudget
@@ -54,7 +54,7 @@ def ends(begun: datetime | None, limit: timedelta | None) -> datetime | None:
     return whole if whole == end else whole + timedelta(seconds=1)
 
 
-def also_protected(budgets: tuple[DisruptionBudget, ...], snapshot: Snapshot) -> Iterator[str]:
+def also_protected(budgets: tuple[DisruptionBudget, ...], snapshot: ReclaimerSnapshot) -> Iterator[str]:
     """Uids of running pods that the same budgets protect: they need not be tried one by one.
 
     Pods that are not ready are tried: whether a budget counts for these is up to its policy.

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 from booking.controller.reclaimer.holds.hold_status import hold_status
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster.objects.gangs import Gang
 from cluster.objects.pods import Pod
 from cluster.objects.scheduling_gates import is_queued
 
 
-def to_start(gang: Gang, snapshot: Snapshot, has_waited: Callable[[str], bool]) -> list[Pod]:
+def to_start(gang: Gang, snapshot: ReclaimerSnapshot, has_waited: Callable[[str], bool]) -> list[Pod]:
     """The pods of a gang whose gates are removed now: none unless all of it have a node or free devices.
 
     Args:
@@ -23,7 +23,7 @@ def to_start(gang: Gang, snapshot: Snapshot, has_waited: Callable[[str], bool]) 
     return [pod for pod in them if is_queued(pod)]
 
 
-def _is_ready(pod: Pod, snapshot: Snapshot, has_waited: Callable[[str], bool]) -> bool:
+def _is_ready(pod: Pod, snapshot: ReclaimerSnapshot, has_waited: Callable[[str], bool]) -> bool:
     if pod.spec.node_name:
         return True
     hold = snapshot.holds.get(pod.metadata.uid)

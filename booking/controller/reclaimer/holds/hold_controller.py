@@ -39,7 +39,7 @@ from booking.controller.reclaimer.holds.taint_rules import TaintRules
 from booking.controller.reclaimer.holds.victim_eviction import Case, NotNowError, VictimEviction
 from booking.controller.reclaimer.planning.plan import Plan
 from booking.controller.reclaimer.recent_requests import RecentRequests
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.settings import EvictionSettings
 from cluster import event_reasons, names
 from cluster.decide.explain import hold_message
@@ -117,7 +117,7 @@ class HoldController:
         """Uid -> the pod as returned by the API server when its hold was removed."""
 
     # --- for the planner -----------------------------------------------------------------------------
-    def completed(self, snapshot: Snapshot) -> Snapshot:
+    def completed(self, snapshot: ReclaimerSnapshot) -> ReclaimerSnapshot:
         """The snapshot with holds that it does not show yet, and without those that were just dropped."""
         now = self._clock.monotonic()
         self._written = {
@@ -146,7 +146,7 @@ class HoldController:
         """Those of them whom only budgets protect that will be overridden."""
         return self._blockers.passing
 
-    def ask_again(self, snapshot: Snapshot) -> None:
+    def ask_again(self, snapshot: ReclaimerSnapshot) -> None:
         """Ask the API server again about pods that could not be evicted."""
         self._blockers.ask_again(snapshot)
 
@@ -179,13 +179,13 @@ class HoldController:
             lost_gpu_seconds=plan.lost / 1e6,
         )
 
-    def tell(self, snapshot: Snapshot, in_vain: list[Plan]) -> None:
+    def tell(self, snapshot: ReclaimerSnapshot, in_vain: list[Plan]) -> None:
         """Write on the booked pods what keeps others from leaving for them: see ``Blockers.tell``."""
         self._blockers.tell(
             self.completed(snapshot), in_vain, unsettled=self._unsettled, is_whole=_are_all_present
         )
 
-    def begin(self, snapshot: Snapshot) -> None:
+    def begin(self, snapshot: ReclaimerSnapshot) -> None:
         """Act on the holds that were written in this pass, planned on this snapshot."""
         begun, self._begun = self._begun, []
         snapshot = snapshot.with_holds({one.pod.metadata.uid: one.hold for one in begun})
@@ -195,7 +195,7 @@ class HoldController:
             if one.pod.metadata.uid not in self._dropped and (one.hold.victims or one.hold.need == "booking"):
                 self._context.write_event(one.pod, event_reasons.GPUS_KEPT, hold_message(one.hold))
 
-    def movable(self, snapshot: Snapshot) -> list[Pod]:
+    def movable(self, snapshot: ReclaimerSnapshot) -> list[Pod]:
         """Pods with a hold none of whose victims has been evicted: the evictions may turn out unnecessary."""
         return [
             pod
@@ -209,7 +209,7 @@ class HoldController:
             and _are_all_present(hold, snapshot)
         ]
 
-    def blocked(self, snapshot: Snapshot) -> list[Pod]:
+    def blocked(self, snapshot: ReclaimerSnapshot) -> list[Pod]:
         """Those of them with a victim that budgets protect: others may leave instead."""
         return [
             pod
@@ -224,7 +224,7 @@ class HoldController:
         self._unsettled.discard(pod.metadata.uid)
         return was_unsettled
 
-    def move(self, snapshot: Snapshot, plan: Plan) -> None:
+    def move(self, snapshot: ReclaimerSnapshot, plan: Plan) -> None:
         """Hold free devices, or those of other pods, instead of those for which pods would have to leave.
 
         In a single write, so that no other pod can take them in between and put work in danger again.
@@ -237,7 +237,7 @@ class HoldController:
         self.begin(snapshot)
 
     # --- every pass ----------------------------------------------------------------------------------
-    def reconcile(self, snapshot: Snapshot) -> None:
+    def reconcile(self, snapshot: ReclaimerSnapshot) -> None:
         """Take one step for every hold, notice and bar; a failed step is tried again in the next pass."""
         self._timers = {uid: timer for uid, timer in self._timers.items() if uid in snapshot.pods}
         self._unsettled &= snapshot.holds.keys()
@@ -272,7 +272,7 @@ class HoldController:
         except ApiError as error:
             self._context.failures.note("hold", pod.key, error)
 
-    def _step(self, pod: Pod, snapshot: Snapshot, *, read: float | None = None) -> None:
+    def _step(self, pod: Pod, snapshot: ReclaimerSnapshot, *, read: float | None = None) -> None:
         """Take one step for one hold; ``read``: when the API server returned the pod, if in this pass."""
         if pod.spec.node_name:
             self._resolve(pod)
@@ -331,7 +331,7 @@ class HoldController:
         victims: tuple[Pod, ...],
         timer: _Timer,
         *,
-        snapshot: Snapshot,
+        snapshot: ReclaimerSnapshot,
         read: float | None,
     ) -> None:
         uid = pod.metadata.uid
@@ -381,7 +381,7 @@ class HoldController:
             log.warning("a pod was not bound to its kept devices in time", pod=pod.key, node=hold.node)
             self._context.write_event(pod, event_reasons.NODE_BARRED, _barred(pod, hold))
 
-    def _start_gang(self, gang: Gang, snapshot: Snapshot) -> None:
+    def _start_gang(self, gang: Gang, snapshot: ReclaimerSnapshot) -> None:
         """Remove the gates of a gang's pods once the devices of all are free."""
         if not self._recent_requests.is_due(gang):
             return
@@ -402,7 +402,7 @@ class HoldController:
         """
         self._drop(pod, why)
 
-    def _is_excused(self, pod: Pod, snapshot: Snapshot, timer: _Timer) -> bool:
+    def _is_excused(self, pod: Pod, snapshot: ReclaimerSnapshot, timer: _Timer) -> bool:
         """Whether the extender cannot bind the pod now for a reason that lies in no node.
 
         That counts for ``BEHIND_AT_MOST`` seconds at a time.
@@ -480,7 +480,7 @@ def _is_behind(seen: Pod | None, answered: Pod) -> bool:
     return seen is not None and is_older(seen.metadata, answered.metadata)
 
 
-def _are_all_present(hold: Hold, snapshot: Snapshot) -> bool:
+def _are_all_present(hold: Hold, snapshot: ReclaimerSnapshot) -> bool:
     """Whether all victims of a hold exist and none is terminating."""
     return all((victim := snapshot.pods.get(uid)) is not None and is_live(victim) for uid in hold.victims)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from booking.controller.reclaimer.need import Need
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster.decide.ledger import NodeView
 from cluster.decide.predicates import AGENT, rejection
 from cluster.decide.protection import is_stuck
@@ -41,7 +41,7 @@ class HoldStatus:
     too."""
 
 
-def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
+def hold_status(pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot) -> HoldStatus:
     """Check the hold of a pod that is not bound, before it is acted on."""
     need = snapshot.needs.get(pod.metadata.uid)
     if need is None:
@@ -58,7 +58,7 @@ def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
     return _holders(pod, hold, view, snapshot)
 
 
-def _device_problem(pod: Pod, hold: Hold, need: Need, snapshot: Snapshot) -> str | None:
+def _device_problem(pod: Pod, hold: Hold, need: Need, snapshot: ReclaimerSnapshot) -> str | None:
     """Why the pod is not to have these devices, whoever has them now."""
     if _has_others(pod, hold, snapshot):
         return HAS_OTHERS
@@ -74,7 +74,7 @@ def _device_problem(pod: Pod, hold: Hold, need: Need, snapshot: Snapshot) -> str
     return None
 
 
-def _node_problem(hold: Hold, snapshot: Snapshot) -> str | None:
+def _node_problem(hold: Hold, snapshot: ReclaimerSnapshot) -> str | None:
     node, node_snapshot = snapshot.nodes.get(hold.node), snapshot.node_snapshots.get(hold.node)
     if node is None or node_snapshot is None:
         return "the node is gone"
@@ -84,7 +84,7 @@ def _node_problem(hold: Hold, snapshot: Snapshot) -> str | None:
     return view.fault
 
 
-def _has_others(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
+def _has_others(pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot) -> bool:
     """Whether the pod has devices that nobody has to leave for, while some victim of its hold is still there.
 
     kube-scheduler gives a claim whatever fits and is free first. Without a victim the hold hurts nobody, and
@@ -98,13 +98,13 @@ def _has_others(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
     return not kept <= theirs and any((v := snapshot.pods.get(uid)) and is_live(v) for uid in hold.victims)
 
 
-def _room_problem(pod: Pod, hold: Hold, snapshot: Snapshot) -> str | None:
+def _room_problem(pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot) -> str | None:
     """Why the pod would not be placed on the node, its victims gone."""
     node = snapshot.nodes[hold.node]
     return _checker(pod, hold, snapshot).why_not(node, without=frozenset(hold.victims))
 
 
-def _is_crowded(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
+def _is_crowded(pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot) -> bool:
     """Whether other pods have taken the room, though a victim has left for the pod.
 
     A victim that comes back without a GPU may be faster than the pod that it left for.
@@ -113,7 +113,7 @@ def _is_crowded(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
     return bool(left) and _checker(pod, hold, snapshot).unresolvable_reason(snapshot.nodes[hold.node]) is None
 
 
-def _checker(pod: Pod, hold: Hold, snapshot: Snapshot) -> Checker:
+def _checker(pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot) -> Checker:
     """A checker for the pod, with the pods that other holds will bring to the node."""
     cluster_objects = snapshot.cluster_objects
     for uid, other in snapshot.holds_on.get(hold.node, ()):
@@ -123,7 +123,7 @@ def _checker(pod: Pod, hold: Hold, snapshot: Snapshot) -> Checker:
     return checker_for(pod, cluster_objects)
 
 
-def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldStatus:
+def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: ReclaimerSnapshot) -> HoldStatus:
     """The status by the pods that still hold the devices or take the room: a problem if one may not leave."""
     claims, kept = _claims_there(pod, view, snapshot)
     holders = {uuid: set(view.holders(uuid)) - claims for uuid in hold.devices}
@@ -153,7 +153,9 @@ def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldSt
     )
 
 
-def _claims_there(pod: Pod, view: NodeView, snapshot: Snapshot) -> tuple[frozenset[str], frozenset[str]]:
+def _claims_there(
+    pod: Pod, view: NodeView, snapshot: ReclaimerSnapshot
+) -> tuple[frozenset[str], frozenset[str]]:
     """(claims that have their devices for this pod, claims that are about to give theirs back), by uid.
 
     A claim has its devices until Kubernetes takes them from it, a moment after its last pod has gone.
@@ -168,7 +170,7 @@ def _claims_there(pod: Pod, view: NodeView, snapshot: Snapshot) -> tuple[frozens
     return mine, frozenset(without_pods) - mine
 
 
-def _sharers(pod: Pod, hold: Hold, booking: Booking | None, snapshot: Snapshot) -> HoldStatus:
+def _sharers(pod: Pod, hold: Hold, booking: Booking | None, snapshot: ReclaimerSnapshot) -> HoldStatus:
     """The status of a hold for shares: of those who have shares of its devices, those stay who leave room."""
     view = snapshot.node_snapshots[hold.node][0]
     request = replace(gpu_request_of(pod, booking), hold=hold)
@@ -200,12 +202,14 @@ def _sharers(pod: Pod, hold: Hold, booking: Booking | None, snapshot: Snapshot) 
     )
 
 
-def _is_leaving(victim: Pod, snapshot: Snapshot) -> bool:
+def _is_leaving(victim: Pod, snapshot: ReclaimerSnapshot) -> bool:
     """Whether the victim is terminating and does not hang: the room of a hanging one is not waited for."""
     return is_terminating(victim) and not is_stuck(victim, snapshot.now)
 
 
-def _crowding(pod: Pod, hold: Hold, in_the_way: AbstractSet[str], snapshot: Snapshot) -> frozenset[str]:
+def _crowding(
+    pod: Pod, hold: Hold, in_the_way: AbstractSet[str], snapshot: ReclaimerSnapshot
+) -> frozenset[str]:
     """Victims that hold none of the devices, but must leave to make room for the pod."""
     node = snapshot.nodes[hold.node]
     others = [

@@ -10,7 +10,7 @@ import msgspec
 
 from booking.controller.reclaimer.context import WriteEvent
 from booking.controller.reclaimer.recent_requests import RecentRequests
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.wording import iso
 from cluster import event_reasons, names
 from cluster.kube.interface import Kube
@@ -101,7 +101,7 @@ class Notices:
         self._write_event(victim, event_reasons.EVICTION_NOTICE, text)
         return given
 
-    def stale(self, snapshot: Snapshot) -> list[Pod]:
+    def stale(self, snapshot: ReclaimerSnapshot) -> list[Pod]:
         """Live pods that carry a notice though nothing wants them to leave any more."""
         needed = snapshot.victims | snapshot.over_users.keys()
         return [

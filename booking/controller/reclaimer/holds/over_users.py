@@ -23,7 +23,7 @@ from booking.controller.reclaimer.evictor import Back, EvictionCause, ProtectedE
 from booking.controller.reclaimer.holds.notice_due import has_saved, notice_seconds
 from booking.controller.reclaimer.holds.notices import Notices, notice, until_in
 from booking.controller.reclaimer.recent_requests import RecentRequests
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.settings import EvictionSettings
 from cluster import event_reasons, names
 from cluster.decide.exponential_backoff import exponential_backoff
@@ -111,7 +111,7 @@ class OverUsers:
         """Uid -> when it may be tried again, monotonic, and why it was refused."""
         self._replacements = Replacements()
 
-    def reconcile(self, snapshot: Snapshot) -> None:
+    def reconcile(self, snapshot: ReclaimerSnapshot) -> None:
         """Take one step for each; a step that fails is tried again."""
         self._refused = {uid: one for uid, one in self._refused.items() if uid in snapshot.pods}
         self._notices.forget_all_but(frozenset(snapshot.pods))
@@ -143,7 +143,7 @@ class OverUsers:
             self._context.write_event(pod, event_reasons.EVICTIONS_BLOCKED, text)
         self._refused[pod.metadata.uid] = (self._clock.monotonic() + REFUSED_AGAIN_AFTER, blocker)
 
-    def _step(self, pod: Pod, one: OverUser, snapshot: Snapshot) -> None:
+    def _step(self, pod: Pod, one: OverUser, snapshot: ReclaimerSnapshot) -> None:
         seconds = notice_seconds(pod, self._terms)
         text = self._notice(pod, one, snapshot.now)
         until = until_in(text) or snapshot.now

@@ -7,7 +7,7 @@ extender's Lease, which is renewed while it answers and leads, with its last ver
 
 from typing import Final
 
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster.objects.hold_verdicts import BLAMING
 from cluster.objects.pods import Pod, has_scheduler_error
 
@@ -21,7 +21,7 @@ BEHIND_AT_MOST: Final = 150.0
 disagreement."""
 
 
-def could_bind(pod: Pod, snapshot: Snapshot) -> bool:
+def could_bind(pod: Pod, snapshot: ReclaimerSnapshot) -> bool:
     """Whether scheduler and extender respond, to each other too; assumed unless something shows otherwise.
 
     An attempt that ended with an error of which the extender knows nothing has not reached it.
@@ -34,7 +34,7 @@ def could_bind(pod: Pod, snapshot: Snapshot) -> bool:
     )
 
 
-def is_behind(pod: Pod, snapshot: Snapshot) -> bool:
+def is_behind(pod: Pod, snapshot: ReclaimerSnapshot) -> bool:
     """Whether the extender cannot bind the pod now for a reason that lies in no node.
 
     Unknown if it keeps no Lease, as one of an earlier version during an upgrade: that counts the same.
@@ -47,5 +47,5 @@ def _responds(age: float | None, limit: float) -> bool:
     return age is None or age < limit
 
 
-def _verdict(pod: Pod, snapshot: Snapshot) -> str | None:
+def _verdict(pod: Pod, snapshot: ReclaimerSnapshot) -> str | None:
     return snapshot.hold_verdicts.get(pod.metadata.uid)

@@ -15,7 +15,7 @@ import structlog
 
 from booking.controller.reclaimer.api_failures import ApiFailures
 from booking.controller.reclaimer.recent_requests import RecentRequests
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster import claim_names, names
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.interface import Kube
@@ -62,7 +62,7 @@ class TaintRules:
         """Name of another process's rule -> since when it has no hold; monotonic seconds."""
         self._requests = RecentRequests(clock)
 
-    def keep(self, pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
+    def keep(self, pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot) -> bool:
         """Whether kube-scheduler keeps the hold's devices for the pod; writes the rules that are missing.
 
         True for a hold on devices that no claim gives. False also where the pod's claims tolerate nothing
@@ -84,7 +84,7 @@ class TaintRules:
         now = self._clock.monotonic()
         return all(now - self._standing[name].since >= KNOWN_AFTER for name in wanted)
 
-    def sweep(self, snapshot: Snapshot) -> None:
+    def sweep(self, snapshot: ReclaimerSnapshot) -> None:
         """Remove the rules of pods that are bound or gone, or whose hold is on other devices."""
         wanted: set[str] = set()
         for uid, hold in snapshot.holds.items():
@@ -107,7 +107,7 @@ class TaintRules:
         """Forget how long rules have stood: another process has led, or the API server was away."""
         self._standing.clear()
 
-    def _is_over(self, name: str, rule: TaintRule, snapshot: Snapshot) -> bool:
+    def _is_over(self, name: str, rule: TaintRule, snapshot: ReclaimerSnapshot) -> bool:
         """Whether a rule's hold is gone, and is not merely unknown here yet.
 
         Rules and holds come by two watches: of a process that led before, the rule may come first.
@@ -118,16 +118,16 @@ class TaintRules:
         now = self._clock.monotonic()
         return now - self._useless.setdefault(name, now) >= SEEN_WITHIN
 
-    def _is_shown(self, name: str, snapshot: Snapshot) -> bool:
+    def _is_shown(self, name: str, snapshot: ReclaimerSnapshot) -> bool:
         rule = snapshot.taint_rules.get(name)
         return rule is not None and rule.metadata.uid != self._removed.get(name)
 
     @staticmethod
-    def _shows(name: str, uid: str, snapshot: Snapshot) -> bool:
+    def _shows(name: str, uid: str, snapshot: ReclaimerSnapshot) -> bool:
         rule = snapshot.taint_rules.get(name)
         return rule is not None and rule.metadata.uid == uid
 
-    def _wanted(self, pod: Pod, hold: Hold, snapshot: Snapshot) -> dict[str, Json] | None:
+    def _wanted(self, pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot) -> dict[str, Json] | None:
         """Name -> each rule of the hold; None where it cannot be kept."""
         known = snapshot.node_snapshots.views.get(hold.node)
         devices = {device.uuid: device for device in known.devices} if known else {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from booking.controller.reclaimer.planning.running_gangs import RunningGangs
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.holder import Holder
 from booking.eviction.holder_cache import HolderCache, ModelHolders
 from booking.eviction.share_floors import Bounds, ShareFloor, floors_of
@@ -35,7 +35,9 @@ class PlanningInputs:
 class NodeCandidates:
     """The remaining devices of each node."""
 
-    def __init__(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> None:
+    def __init__(
+        self, snapshot: ReclaimerSnapshot, inputs: PlanningInputs, holder_cache: HolderCache
+    ) -> None:
         self._snapshot = snapshot
         self._inputs = inputs
         self._nodes = holder_cache.at(snapshot)

@@ -20,7 +20,7 @@ from booking.controller.reclaimer.planning.node_candidates import NodeCandidates
 from booking.controller.reclaimer.planning.search import Search
 from booking.controller.reclaimer.planning.share_search import ShareSearch
 from booking.controller.reclaimer.planning.waiting_pod import WaitingPod, waiting_pod
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.holder_cache import HolderCache
 from cluster import names
 from cluster.decide.eviction.victim_selection import VictimSelection, price
@@ -52,7 +52,7 @@ class Plan:
 
 
 def plan(
-    snapshot: Snapshot,
+    snapshot: ReclaimerSnapshot,
     inputs: PlanningInputs = NO_INPUTS,
     holder_cache: HolderCache | None = None,
     *,
@@ -86,7 +86,7 @@ def plan(
 
 
 def plan_without_victims(
-    snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache, pods: Iterable[Pod]
+    snapshot: ReclaimerSnapshot, inputs: PlanningInputs, holder_cache: HolderCache, pods: Iterable[Pod]
 ) -> Plan | None:
     """Free devices for the first of these pods that no longer needs its victims (law L3).
 
@@ -104,7 +104,7 @@ def plan_without_victims(
 
 
 def plan_with_others(
-    snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache, pods: Iterable[Pod]
+    snapshot: ReclaimerSnapshot, inputs: PlanningInputs, holder_cache: HolderCache, pods: Iterable[Pod]
 ) -> Plan | None:
     """Other victims for the first of these pods for which there are any.
 
@@ -121,7 +121,9 @@ def plan_with_others(
     return None
 
 
-def _with_enough_free(pods: Iterable[Pod], snapshot: Snapshot, candidates: NodeCandidates) -> Iterator[Pod]:
+def _with_enough_free(
+    pods: Iterable[Pod], snapshot: ReclaimerSnapshot, candidates: NodeCandidates
+) -> Iterator[Pod]:
     """The pods for which a node that is open to them has enough free devices: mostly none, and cheap."""
     with_free: dict[str, list[str]] = {}
     for pod in sorted(pods, key=first_in_time):
@@ -146,7 +148,7 @@ def _with_enough_free(pods: Iterable[Pod], snapshot: Snapshot, candidates: NodeC
 
 
 def _without_victims(
-    pod: Pod, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache
+    pod: Pod, snapshot: ReclaimerSnapshot, inputs: PlanningInputs, holder_cache: HolderCache
 ) -> Plan | None:
     """Free devices for one pod, once all others that wait have been served."""
     uid = pod.metadata.uid
@@ -160,7 +162,7 @@ def _without_victims(
 
 
 def _round_without(
-    pod: Pod, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache
+    pod: Pod, snapshot: ReclaimerSnapshot, inputs: PlanningInputs, holder_cache: HolderCache
 ) -> "Round":
     """A round without the pod's hold, in which all others that wait have been served."""
     without = snapshot.without_holds(frozenset({pod.metadata.uid}))
@@ -182,7 +184,7 @@ def first_in_time(pod: Pod) -> tuple[datetime, str]:
     return first_created(pod), pod.metadata.uid
 
 
-def waiting_for_bookings(snapshot: Snapshot) -> list[Pod]:
+def waiting_for_bookings(snapshot: ReclaimerSnapshot) -> list[Pod]:
     """Booked pods that are not bound, have no hold, and wait for nothing else, in the order of service.
 
     Of pods that wait for one claim the first one: what the claim gets is for all of them.
@@ -197,7 +199,7 @@ def waiting_for_bookings(snapshot: Snapshot) -> list[Pod]:
     return found
 
 
-def _claims_with_a_hold(snapshot: Snapshot) -> set[str]:
+def _claims_with_a_hold(snapshot: ReclaimerSnapshot) -> set[str]:
     """Uids of the claims of pods for which devices are kept, also of those that this snapshot leaves out."""
     pods = (snapshot.pods.get(uid) for uid in {*snapshot.holds, *snapshot.cover})
     return {
@@ -209,7 +211,7 @@ def _claims_with_a_hold(snapshot: Snapshot) -> set[str]:
     }
 
 
-def _waiting_for_bookings(snapshot: Snapshot) -> Iterator[Pod]:
+def _waiting_for_bookings(snapshot: ReclaimerSnapshot) -> Iterator[Pod]:
     for uid in snapshot.cover:
         pod = snapshot.pods[uid]
         if pod.spec.node_name or pod.spec.scheduling_gates or not is_live(pod):
@@ -226,7 +228,7 @@ class Round:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: ReclaimerSnapshot,
         candidates: NodeCandidates,
         search: Search,
         *,
@@ -395,7 +397,7 @@ class Round:
         return Plan(pod=asks.pod, hold=hold, lost=lost, lifts_gate=in_turn, at_once=at_once)
 
 
-def _with_holds(snapshot: Snapshot) -> ClusterObjects:
+def _with_holds(snapshot: ReclaimerSnapshot) -> ClusterObjects:
     """The cluster as it will be when every hold has led to a bind."""
     cluster_objects = snapshot.cluster_objects
     for uid, hold in sorted(snapshot.holds.items()):

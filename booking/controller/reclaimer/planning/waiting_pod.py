@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from booking.controller.reclaimer.need import Need
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster.decide.eviction.victim_selection import NodeCandidate, VictimSelection, sets, taking
 from cluster.decide.predicates import rejection
 from cluster.decide.request import GpuRequest, gpu_request_of
@@ -28,7 +28,7 @@ class WaitingPod:
     model: str
     need: int
     closed: frozenset[str]
-    snapshot: Snapshot
+    snapshot: ReclaimerSnapshot
     booking: Booking | None
     """The booking that covers the pod; None if it needs devices for another reason."""
     checker: Checker
@@ -112,7 +112,9 @@ class WaitingPod:
         return self.checker.why_not(self.snapshot.nodes[candidate.node], without=leaving) is None
 
 
-def waiting_pod(pod: Pod, snapshot: Snapshot, checker: Checker, need: Need | None = None) -> WaitingPod:
+def waiting_pod(
+    pod: Pod, snapshot: ReclaimerSnapshot, checker: Checker, need: Need | None = None
+) -> WaitingPod:
     """The requirements of a pod that needs devices; ``need``: by default that of the snapshot."""
     need = need or snapshot.needs[pod.metadata.uid]
     request = snapshot.share_places.confined(gpu_request_of(pod, need.booking), need.booking)

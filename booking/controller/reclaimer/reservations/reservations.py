@@ -27,7 +27,7 @@ from booking.controller.reclaimer.reservations.state_table import (
     state_of,
     step,
 )
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster import names
 from cluster.decide.queueing import by_priority_and_age
 from cluster.decide.request import GpuRequest, gpu_request_of
@@ -72,7 +72,7 @@ class Reservations:
         self._barred: dict[str, float] = {}
         """Node -> until when it is left alone."""
 
-    def strays(self, snapshot: Snapshot) -> tuple[Pod, ...]:
+    def strays(self, snapshot: ReclaimerSnapshot) -> tuple[Pod, ...]:
         """Pods that see another GPU than the one that the reservation pod of theirs has."""
         return tuple(
             pod
@@ -82,7 +82,7 @@ class Reservations:
             if is_live(pod) and (seen := visible_gpus(pod)) and gpu not in seen
         )
 
-    def reconcile(self, snapshot: Snapshot) -> None:
+    def reconcile(self, snapshot: ReclaimerSnapshot) -> None:
         """Take one step for each reservation pod, and make those that are missing."""
         known = self._of(snapshot)
         if self._terms is None and not known:
@@ -100,7 +100,7 @@ class Reservations:
                     make = partial(self._make, number, node, self._terms)
                     self._try(f"make {number}", reservation_name(number), make)
 
-    def _of(self, snapshot: Snapshot) -> Mapping[str, Pod]:
+    def _of(self, snapshot: ReclaimerSnapshot) -> Mapping[str, Pod]:
         """Numbered GPU -> its reservation pod."""
         return {
             reservation.number: pod
@@ -108,7 +108,7 @@ class Reservations:
             if pod.metadata.namespace == self._namespace and (reservation := reservation_of(pod))
         }
 
-    def _needed(self, known: Mapping[str, Pod], snapshot: Snapshot) -> Needed:
+    def _needed(self, known: Mapping[str, Pod], snapshot: ReclaimerSnapshot) -> Needed:
         views = snapshot.node_snapshots
         if self._terms is None or not any(view.opens for view in views.views.values()):
             return Needed()
@@ -124,7 +124,7 @@ class Reservations:
         unplaced = frozenset(number for number, pod in known.items() if not pod.spec.node_name)
         return needed(_waiting(snapshot), views, suits=suits, unplaced=unplaced, barred=self._barred.keys())
 
-    def _give_up(self, known: Mapping[str, Pod], snapshot: Snapshot) -> None:
+    def _give_up(self, known: Mapping[str, Pod], snapshot: ReclaimerSnapshot) -> None:
         """Leave nodes alone where a reservation pod got no GPU, or no pod came for it."""
         now, nodes = self._context.clock.monotonic(), _nodes_of(snapshot) if known else {}
         self._barred = {node: until for node, until in self._barred.items() if now < until}
@@ -140,7 +140,7 @@ class Reservations:
                 self._barred[nodes[number]] = now + BARRED_FOR
                 log.warning("a GPU was opened for shares in vain", pod=pod.key, node=nodes[number])
 
-    def _step(self, number: str, pod: Pod, wanted: Needed, snapshot: Snapshot) -> None:
+    def _step(self, number: str, pod: Pod, wanted: Needed, snapshot: ReclaimerSnapshot) -> None:
         is_needed = number in wanted.reserved or number in wanted.free or bool(_sharers(pod, snapshot))
         since = closing_since(pod)
         closing_for = (snapshot.now - since).total_seconds() if since else 0.0
@@ -215,7 +215,7 @@ class Reservations:
             )
 
 
-def _waiting(snapshot: Snapshot) -> Iterator[tuple[Pod, GpuRequest]]:
+def _waiting(snapshot: ReclaimerSnapshot) -> Iterator[tuple[Pod, GpuRequest]]:
     """Unbound pods with shares that could be given on numbered GPUs, booked ones first."""
     found = [
         (pod, request)
@@ -231,14 +231,14 @@ def _waiting(snapshot: Snapshot) -> Iterator[tuple[Pod, GpuRequest]]:
     yield from found
 
 
-def _request_of(pod: Pod, snapshot: Snapshot) -> GpuRequest | None:
+def _request_of(pod: Pod, snapshot: ReclaimerSnapshot) -> GpuRequest | None:
     try:
         return gpu_request_of(pod, snapshot.cover.get(pod.metadata.uid))
     except QuantityError:
         return None
 
 
-def _sharers(reservation_pod: Pod, snapshot: Snapshot) -> list[Pod]:
+def _sharers(reservation_pod: Pod, snapshot: ReclaimerSnapshot) -> list[Pod]:
     """Pods that have a share of the GPU of a reservation pod."""
     reservation = reservation_of(reservation_pod)
     known = snapshot.node_snapshots.views.get(reservation_pod.spec.node_name or "")
@@ -248,7 +248,7 @@ def _sharers(reservation_pod: Pod, snapshot: Snapshot) -> list[Pod]:
     return [snapshot.pods[uid] for uid in uids if uid in snapshot.pods]
 
 
-def _orphans(snapshot: Snapshot) -> dict[str, str]:
+def _orphans(snapshot: ReclaimerSnapshot) -> dict[str, str]:
     """Numbered GPUs of which pods have shares though no reservation pod has them -> their nodes."""
     return {
         device.uuid: name
@@ -259,7 +259,7 @@ def _orphans(snapshot: Snapshot) -> dict[str, str]:
     }
 
 
-def _nodes_of(snapshot: Snapshot) -> dict[str, str]:
+def _nodes_of(snapshot: ReclaimerSnapshot) -> dict[str, str]:
     """Numbered GPU -> its node."""
     return {
         device.uuid: name

@@ -14,7 +14,7 @@ from booking import durations
 from booking.eviction import end_effects
 from booking.server.errors import RefusedError, StaleError
 from booking.server.evaluation.evaluate import Decision
-from booking.server.records import Change, Record
+from booking.server.records import BookingChange, Record
 from booking.server.store_records import Filters
 from booking.server.web.pages.booking_form import NO_COUNT, whole
 from booking.server.web.pages.cards import Act, Card, card_of, past_of
@@ -129,24 +129,24 @@ class MinePages:
         self._parts.bookings.show(visit.who, booking_id)
         return self._page(visit, at=(booking_id, verb, answer), status=HTTPStatus.UNPROCESSABLE_ENTITY)
 
-    def _change(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> Change | FormAnswer:
+    def _change(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> BookingChange | FormAnswer:
         """The change that the form requests; a message if it cannot be parsed."""
         if verb == "take":
             return taken(*(request.form.get(name, "") for name in ("start", "end", "count")))
         if verb == "resize":
             count = whole(request.form.get("count", ""))
-            return Change(count=count) if count else FormAnswer("bad", NO_COUNT)
+            return BookingChange(count=count) if count else FormAnswer("bad", NO_COUNT)
         try:
             instant = visit.clock.read(request.form.get("end" if verb == "length" else "start", ""))
         except BadTimeError as error:
             return FormAnswer("bad", str(error))
         if verb == "length":
-            return Change(end=instant)
+            return BookingChange(end=instant)
         record = self._parts.bookings.show(visit.who, booking_id)
         zone = visit.clock.zone
         # As many days as before, even if clocks change in between.
         length = durations.between(record.start, record.end, zone)
-        return Change(start=instant, end=durations.after(instant, length, zone))
+        return BookingChange(start=instant, end=durations.after(instant, length, zone))
 
     def _dry_run(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> FormAnswer:
         change = self._change(visit, booking_id, verb)

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import UNSET
 
 from booking.server.evaluation.alternatives import Alternative
-from booking.server.records import Change, Record
+from booking.server.records import BookingChange, Record
 from booking.server.store_records import Block
 from booking.server.web.pages.form_result import WHY, FormAnswer, gpus, why_of
 from booking.server.web.pages.site_clock import SiteClock, utc_seconds
@@ -67,7 +67,7 @@ def _instead(record: Record, instead: Sequence[Alternative], clock: SiteClock) -
     )
 
 
-def taken(start: str, end: str, count: str) -> Change | FormAnswer:
+def taken(start: str, end: str, count: str) -> BookingChange | FormAnswer:
     """The change in a submitted offer; a message if it cannot be parsed."""
     unreadable = FormAnswer("bad", "Nothing was changed: load the page again, and choose again.")
     if not (count.isascii() and count.isdecimal() and len(count) <= _MOST_GPUS):
@@ -78,7 +78,7 @@ def taken(start: str, end: str, count: str) -> Change | FormAnswer:
         return unreadable
     if over is None or any(each is not None and each.tzinfo is None for each in (begin, over)):
         return unreadable
-    return Change(start=UNSET if begin is None else begin.astimezone(UTC), end=over, count=int(count))
+    return BookingChange(start=UNSET if begin is None else begin.astimezone(UTC), end=over, count=int(count))
 
 
 def _cause(record: Record, blocks: Iterable[Block], clock: SiteClock) -> str:

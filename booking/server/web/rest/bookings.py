@@ -9,7 +9,7 @@ from booking.eviction import end_effects
 from booking.principals import Principal
 from booking.server.errors import RefusedError
 from booking.server.evaluation.evaluate import Decision
-from booking.server.records import Change, Record
+from booking.server.records import BookingChange, Record
 from booking.server.service import Key
 from booking.server.service.ending import Ending
 from booking.server.store_records import Filters
@@ -101,7 +101,7 @@ class BookingViews:
         body = call.body.made()
         booking, key = call.path["id"], key_of(call)
         wanted = expected(call.headers)
-        change = Change(
+        change = BookingChange(
             start=body.start,
             end=body.end,
             count=body.count,

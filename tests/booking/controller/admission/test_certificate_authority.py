@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from booking.controller.admission.certificate_authority import (
@@ -57,19 +56,6 @@ def test_the_certificate_is_not_trusted_under_another_name_or_authority() -> Non
         verify(AUTHORITY, SERVER, "example.org")
     with pytest.raises(VerificationError):
         verify(new_authority(EPOCH), SERVER, HOSTS[0])
-
-
-def test_the_authority_lasts_ten_years_on_p_256() -> None:
-    certificate = x509.load_pem_x509_certificate(AUTHORITY.certificate)
-    assert certificate.not_valid_after_utc == EPOCH + timedelta(days=3650)
-    key = certificate.public_key()
-    assert isinstance(key, ec.EllipticCurvePublicKey)
-    assert key.curve.name == "secp256r1"
-
-
-def test_keys_are_pkcs8() -> None:
-    assert AUTHORITY.key.startswith(b"-----BEGIN PRIVATE KEY-----")
-    assert SERVER.key.startswith(b"-----BEGIN PRIVATE KEY-----")
 
 
 def test_keys_are_not_shown() -> None:

@@ -23,14 +23,6 @@ def test_new_keys_trust_their_own_certificate() -> None:
     assert trusts(KEYS, KEYS)
 
 
-def test_keys_are_read_back_from_their_secret() -> None:
-    assert keys_in(data_of(KEYS)) == KEYS
-
-
-def test_nothing_is_renewed_before_it_is_due() -> None:
-    assert renewed(KEYS, HOSTS, EPOCH + timedelta(days=274)) is KEYS
-
-
 def test_a_certificate_is_renewed_under_the_same_authority() -> None:
     later = renewed(KEYS, HOSTS, EPOCH + timedelta(days=276))
     assert later.authorities == KEYS.authorities

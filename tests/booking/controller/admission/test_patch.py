@@ -20,11 +20,6 @@ def test_the_patch_turns_one_object_into_the_other(before: dict[str, Any], after
     assert applied(before, patch(before, after)) == after
 
 
-@given(OBJECTS)
-def test_equal_objects_need_no_step(before: dict[str, Any]) -> None:
-    assert patch(before, before) == ()
-
-
 def test_names_are_escaped_as_in_json_pointers() -> None:
     assert patch({}, {"a/b~c": 1}) == (Operation("add", "/a~1b~0c", 1),)
 

@@ -129,25 +129,6 @@ def test_law_l7_our_keys_are_found_and_removed_everywhere_and_others_stay(place:
     assert without_ours(theirs) == theirs
 
 
-@pytest.mark.parametrize(
-    "bare",
-    [
-        {"metadata": {}, "spec": {}},
-        {"metadata": {"annotations": None, "labels": None, "finalizers": None}, "spec": {}},
-        {"metadata": {}, "spec": {"schedulingGates": None}},
-        {"metadata": {}, "spec": {"schedulingGates": [{}]}},
-    ],
-    ids=["nothing", "all of null", "gates of null", "a gate without a name"],
-)
-def test_a_pod_without_keys_is_left_as_it_is(bare: dict[str, Any]) -> None:
-    assert our_keys(bare) == []
-    assert without_ours(bare) == bare
-
-
-def test_each_key_is_named_once_in_order() -> None:
-    assert our_keys(marked(*OURS, *THEIRS)) == sorted(OURS)
-
-
 @given(keys=st.lists(st.sampled_from([*OURS, *THEIRS]), unique=True))
 def test_law_l7_none_of_our_keys_is_left_and_none_of_the_users_is_lost(keys: list[str]) -> None:
     raw = marked(*keys)

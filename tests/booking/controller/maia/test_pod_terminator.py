@@ -114,24 +114,6 @@ def test_the_leader_ends_the_pod_even_when_another_replica_was_asked(site: Site)
     assert site.left() == ["p"]
 
 
-def test_a_pod_in_its_time_and_a_booked_one_do_not_end(site: Site) -> None:
-    site.pod("in-time", 0, LATER)
-    site.pod("booked", 1, LONG_AGO)
-    site.cluster.book(user="bob")
-    site.cluster.sync()
-    for name in ("in-time", "booked", "unknown"):
-        answer = site.ask("POST", "/delete-expired-pod", {"pod_name": name, "namespace": "default"})
-        assert answer == (HTTPStatus.BAD_REQUEST, {"status": "error", "message": "Pod is not expired"})
-    assert site.left() == []
-
-
-def test_a_pod_that_is_booked_before_it_ends_is_spared(site: Site) -> None:
-    site.pod("p", 0, LONG_AGO)
-    site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
-    site.cluster.evictor.meanwhile = lambda: site.cluster.book(user="bob")
-    assert site.left() == []
-
-
 def test_l6_no_pod_is_ended_while_the_bookings_may_be_stale(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})

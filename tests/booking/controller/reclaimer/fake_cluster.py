@@ -20,7 +20,7 @@ from booking.controller.reclaimer.evictor import (
 from booking.controller.reclaimer.executor import Executor, in_turn
 from booking.controller.reclaimer.metrics import ReclaimerMetrics
 from booking.controller.reclaimer.reclaimer import NO_SHARES, Guards, Reclaimer
-from booking.controller.reclaimer.snapshot import Snapshot, take
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot, take
 from booking.eviction.settings import EvictionSettings
 from booking.policy.fair_shares import FairShares
 from cluster import names
@@ -197,7 +197,7 @@ class FakeCluster:
         self.renew()
         self.reconcile()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ReclaimerSnapshot:
         """This instant."""
         self.sync()
         return take(self.cache, self.clock)

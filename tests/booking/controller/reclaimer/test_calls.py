@@ -16,7 +16,7 @@ from cluster.fake.core import Call
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
 from cluster.objects.pods import is_live
-from tests.booking.controller.reclaimer.test_chain import Chain
+from tests.booking.controller.reclaimer.chain import Chain
 
 OURS: Final = "the controller"
 OWNER: Final = {

@@ -8,8 +8,8 @@ from cluster import names
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
 from cluster.objects.pods import is_terminal, is_terminating
+from tests.booking.controller.reclaimer.chain import Chain
 from tests.booking.controller.reclaimer.failing_calls import FaultyKube
-from tests.booking.controller.reclaimer.test_chain import Chain
 
 TAKES: Final = 0.1
 """Seconds for each answer."""
@@ -56,18 +56,6 @@ def cluster() -> Slow:
     for number in range(MANY):
         slow.waiting(f"a{number}")
     return slow
-
-
-def test_a_pod_that_has_left_comes_back_while_others_still_have_to_be_evicted(cluster: Slow) -> None:
-    for _ in range(MANY):
-        cluster.sync()
-        cluster.reclaimer.reconcile()
-        cluster.kubelets()
-        if any(map(cluster.has_returned, HIS)):
-            break
-    assert any(map(cluster.has_returned, HIS))
-    untouched = [name for name in HIS if cluster.exists(name) and not is_terminating(cluster.pod(name))]
-    assert [name for name in untouched if not cluster.has_returned(name)]
 
 
 @pytest.fixture

@@ -22,12 +22,6 @@ def writes(cluster: FakeCluster) -> list[str]:
     return [call.verb for call in cluster.kube.calls if call.verb in {"PATCH", "POST", "PUT", "DELETE"}]
 
 
-def test_a_process_that_does_not_lead_does_nothing(cluster: FakeCluster) -> None:
-    cluster.leads = False
-    cluster.reconcile(3)
-    assert writes(cluster) == []
-
-
 def test_nothing_is_done_while_the_cache_cannot_be_trusted(cluster: FakeCluster) -> None:
     cluster.unready_reason = "There have been no events of pods from the API server for 150 seconds."
     cluster.reconcile(3)

@@ -6,8 +6,8 @@ from booking.controller.reclaimer.evictor import DECIDED_WITHIN
 from booking.controller.reclaimer.executor import Executor, in_turn
 from cluster.kube.interface import Kube
 from cluster.objects.pods import is_terminating
+from tests.booking.controller.reclaimer.chain import Chain
 from tests.booking.controller.reclaimer.failing_calls import FaultyKube, Scenario
-from tests.booking.controller.reclaimer.test_chain import Chain
 from tests.fakes.aside import afterwards
 
 PASSES = 8

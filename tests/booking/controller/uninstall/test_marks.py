@@ -52,18 +52,6 @@ def test_an_order_is_removed_from_the_pod_with_this_uid_whatever_has_changed_on_
     assert off_a_pod(marked) == {"metadata": {"annotations": {key: None}, "uid": "uid-p"}}
 
 
-def test_the_annotation_of_a_bookings_end_is_removed_with_that_of_the_booking() -> None:
-    marked = a_pod(annotations={names.BOOKING: "b-1", names.TERMINATE_AT: "2026-11-24T09:00:00Z"})
-    change = off_a_pod(marked)
-    assert change
-    assert change["metadata"]["annotations"] == {names.BOOKING: None, names.TERMINATE_AT: None}
-
-
-def test_our_labels_are_removed_and_others_stay() -> None:
-    marked = a_pod(labels={names.COMEBACK: "true", OTHERS: "yes"})
-    assert off_a_pod(marked) == {"metadata": {"labels": {names.COMEBACK: None}, "uid": "uid-p"}}
-
-
 @pytest.mark.parametrize("others", [[], [OTHERS]], ids=["alone", "beside another's"])
 def test_our_finalizer_is_removed_from_the_version_that_was_read(others: list[str]) -> None:
     marked = a_pod(finalizers=[*others, names.COMEBACK])
@@ -99,10 +87,6 @@ def test_a_node_loses_what_its_agent_wrote_and_keeps_the_labels_of_feature_disco
             "labels": {"gpu.model": None},
         }
     }
-
-
-def test_a_node_that_never_had_an_agent_is_left_as_it_is() -> None:
-    assert off_a_node(Meta(name="n0", annotations={OTHERS: "yes"}, labels={OTHERS: "yes"})) is None
 
 
 @pytest.mark.parametrize(

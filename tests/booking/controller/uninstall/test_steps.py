@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from booking.controller.uninstall.api import some
-from booking.controller.uninstall.steps import PAUSE, Patience, Step, in_order
+from booking.controller.uninstall.steps import Patience, Step, in_order
 from cluster.fake import FakeClock
 from cluster.kube.errors import ApiError, Forbidden, Request
 from cluster.objects.meta import Status
@@ -50,22 +50,6 @@ def test_a_step_begins_when_the_previous_one_is_done(steps: Steps) -> None:
 def test_the_remaining_work_is_reported_once_until_it_changes(steps: Steps) -> None:
     assert steps.run(steps.step("a", "two", "two", "one", "two", None))
     assert steps.reports == ["two", "one", "two"]
-
-
-def test_two_steps_may_report_the_same(steps: Steps) -> None:
-    assert steps.run(steps.step("a", "left", None), steps.step("b", "left", None))
-    assert steps.reports == ["left", "left"]
-
-
-def test_a_run_without_steps_succeeds(steps: Steps) -> None:
-    assert steps.run()
-    assert steps.reports == []
-
-
-def test_there_is_a_pause_between_two_attempts(steps: Steps) -> None:
-    before = steps.clock.monotonic()
-    steps.run(steps.step("a", "left", "left", "left", None))
-    assert steps.clock.monotonic() - before == 3 * PAUSE
 
 
 def test_all_steps_share_one_timeout_and_later_ones_are_not_begun_after_it(steps: Steps) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from booking.controller.reclaimer.evictions.pod_evictor import PodEvictor
-from booking.controller.reclaimer.evictor import EvictionCause, ProtectedError
+from booking.controller.reclaimer.evictor import EvictionCause
 from booking.controller.uninstall.kinds import POLICY_BINDINGS
 from booking.controller.uninstall.marks import STORY
 from cluster import claim_names, event_reasons, names
@@ -15,14 +15,11 @@ from cluster.fake import Attributes
 from cluster.kube.errors import Forbidden, Request
 from cluster.kube.resources import LEASES, NODES, POD_TEMPLATES, PODS, TAINT_RULES
 from cluster.objects.meta import Status
-from cluster.objects.pods import Pod, asks_for_gpus, is_terminating
+from cluster.objects.pods import Pod, is_terminating
 from tests.booking.controller.reclaimer.evictions.comebacks import FakeRecorder, gpu_pod
 from tests.booking.controller.uninstall.world import OTHERS, TEAM, World
 
 EVICTED = EvictionCause(reason="evicted", message="Alice's pod needs the GPU.", grace_seconds=20)
-REQUEUED = EvictionCause(
-    reason="evicted", message="Alice's pod needs it.", grace_seconds=20, back="as-it-was"
-)
 
 
 def named(world: World, name: str = "p") -> Pod:
@@ -65,33 +62,6 @@ def test_the_mirrors_lease_is_removed_too_when_bookings_are_not_kept() -> None:
     assert world.uninstall(), world.reports
     assert world.left() == []
     assert not any("bookings" in message for message in world.reports)
-
-
-@pytest.mark.parametrize("why", [EVICTED, REQUEUED], ids=["without a GPU", "as it was"])
-def test_an_evicted_pod_comes_back_once(why: EvictionCause) -> None:
-    world = World()
-    uid = taken_away(world, why)
-    assert world.uninstall(), world.reports
-    (back,) = world.pods
-    assert back.metadata.annotation(names.RECREATED_FROM) == uid
-    assert asks_for_gpus(back) == (why is REQUEUED)
-    assert not is_terminating(back)
-    assert world.left() == []
-    assert any("came back" in message for message in world.reports)
-
-
-def test_a_pod_that_was_only_prepared_for_eviction_keeps_running() -> None:
-    world = World()
-    victim = world.kube.put(PODS, gpu_pod("p"))
-    evictor = PodEvictor(world.kube, world.clock, FakeRecorder())
-    world.kube.protect(victim.metadata.uid)
-    with pytest.raises(ProtectedError):
-        evictor.evict(victim, EVICTED)
-    assert world.kube.list(POD_TEMPLATES).items
-    assert world.uninstall(), world.reports
-    (pod,) = world.pods
-    assert (pod.metadata.uid, is_terminating(pod)) == (victim.metadata.uid, False)
-    assert world.left() == []
 
 
 def test_the_controller_is_gone_before_any_pod_is_brought_back() -> None:
@@ -166,15 +136,6 @@ def test_a_refused_comeback_is_reported_with_the_reason_and_how_to_give_it_up() 
     world.kube.delete(POD_TEMPLATES, f"{names.COMEBACK_PREFIX}{uid}", namespace=TEAM)
     assert world.uninstall(), world.reports
     assert world.pods == ()
-    assert world.left() == []
-
-
-def test_calls_are_repeated_while_the_api_server_fails() -> None:
-    world = World()
-    taken_away(world)
-    for verb in ("DELETE", "PATCH", "POST"):
-        world.kube.lose(verb)
-    assert world.uninstall(), world.reports
     assert world.left() == []
 
 

@@ -5,14 +5,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-import pytest
 
 from booking.server.availability.calendars import (
     FEW,
     Calendar,
     Calendars,
     calendar_of,
-    planned_booking,
     seconds,
 )
 from booking.server.records import Place, Record
@@ -85,28 +83,6 @@ def loads(calendar: Calendar) -> list[tuple[int, int, int]]:
     ]
 
 
-def test_cancelled_bookings_and_bookings_of_zero_length_do_not_count() -> None:
-    made = calendar_of([single("a"), single("b", cancelled=day(0)), pair("c", 2, 2), pair("d", 3, 2)], 7)
-    assert (made.change, set(made.records), made.wholes, made.found, made.age) == (7, {"a"}, {}, 1, 0)
-    assert loads(made) == [(1, 3, 1)]
-
-
-def test_a_change_replaces_what_was_booked_before() -> None:
-    made = calendar_of([single("a"), single("b", 2, 4)]).after(iter([single("a", 3, 5, count=2)]), 4)
-    assert (made.change, made.age, set(made.records)) == (4, 1, {"a", "b"})
-    assert loads(made) == [(2, 3, 1), (3, 4, 3), (4, 5, 2)]
-
-
-@pytest.mark.parametrize(
-    "changed", [single("a", cancelled=day(0)), single("a", 2, 2)], ids=["cancelled", "empty"]
-)
-def test_a_booking_that_no_longer_counts_takes_nothing(changed: Record) -> None:
-    before = calendar_of([single("a")])
-    made = before.after([changed, single("new", cancelled=day(0))], 2)
-    assert (dict(made.records), loads(made), made.age) == ({}, [], 2)
-    assert loads(before) == [(1, 3, 1)]
-
-
 def test_a_calendar_knows_whether_bookings_of_one_node_remain() -> None:
     made = calendar_of([pair("a", 1, 3), pair("b", 1, 5), single("c", 1, 9)])
     second = timedelta(seconds=1)
@@ -133,23 +109,6 @@ def test_a_plan_is_made_once_for_the_same_devices_and_blocks_and_again_for_other
     assert blocked.node_plans["n0"].room(seconds(day(1)), seconds(day(2))) == 0
     assert made.plan({"n0": 3}, ()).node_plans["n0"].devices == 3
     assert made.plan({"n0": 2}, ()) is not first
-
-
-def test_a_plan_that_was_made_follows_the_changes() -> None:
-    made = calendar_of([single("a"), pair("b")])
-    made.plan({"n0": 4}, ())
-    changed = made.after([single("a", 4, 6), pair("b", 9, 9), single("c", 1, 2, plan=(Place("n9", 1),))], 2)
-    found, afresh = (each.plan({"n0": 4}, ()) for each in (changed, calendar_of(changed.records.values())))
-    assert list(found.node_plans["n0"].items) == list(afresh.node_plans["n0"].items)
-    assert found.node_plans["n0"].load.spans() == afresh.node_plans["n0"].load.spans()
-    assert found.unplaced == afresh.unplaced
-
-
-def test_a_booking_of_one_node_is_planned_as_a_whole() -> None:
-    planned = planned_booking(pair("a"))
-    assert (planned.key, planned.count, planned.is_whole, planned.plan) == ("a", 2, True, (("n0", 2),))
-    assert (planned.start, planned.end) == (seconds(day(1)), seconds(day(3)))
-    assert not planned_booking(single("a", topology="single-node")).is_whole
 
 
 # --- what transactions see ------------------------------------------------------------------------------

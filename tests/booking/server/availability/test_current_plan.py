@@ -117,14 +117,6 @@ def test_only_the_given_items_follow_the_pods() -> None:
     assert follow(booking, {first: "n0"}, {"n1": 9}, [last]) == {last: "n1"}
 
 
-# --- as it is planned -----------------------------------------------------------------------------------
-def test_without_pods_everything_lies_where_it_is_planned() -> None:
-    current_plan = plan_of([booked("a", ("n0", 1)), whole("b", "n1")])
-    assert on(current_plan) == {"n0": {"a": 1}, "n1": {"b": 2}}
-    assert (current_plan.placed, current_plan.fixed, current_plan.pods) == ({}, frozenset(), {})
-    assert current_plan.moved({}) == {}
-
-
 def test_a_booking_that_begins_within_a_minute_is_not_moved_for_others() -> None:
     assert timedelta(seconds=60) == FIXED_AHEAD
     assert plan_of([]).fixed_until == seconds(hour(1)) + 60
@@ -137,43 +129,12 @@ def test_a_booking_that_begins_within_a_minute_is_not_moved_for_others() -> None
         assert current_plan.attempt(STEPS).place_all(pair) == is_moved
 
 
-def test_an_attempt_has_the_given_number_of_steps() -> None:
-    assert plan_of([]).attempt(7).left == 7
-
-
 def test_fixed_bookings_are_not_moved_in_an_attempt() -> None:
     records = [booked("a", ("n0", 1), start=2), booked("b", ("n1", 1), start=2)]
     pair = items_of(whole("new", start=2))
     assert plan_of(records).attempt(STEPS).place_all(pair)
     pins = {"a": {"n0": 1}, "b": {"n1": 1}}
     assert not plan_of(records, pins).attempt(STEPS).place_all(pair)
-
-
-# --- where pods run -------------------------------------------------------------------------------------
-def test_single_devices_follow_their_pods() -> None:
-    current_plan = plan_of(
-        [booked("a", ("n0", 2)), booked("b", ("n0", 1), start=20, end=21)], {"a": {"n1": 1}}
-    )
-    assert on(current_plan) == {"n0": {"a": 1}, "n1": {"a": 1}}
-    assert current_plan.moved({}) == {"a": (Place("n0", 1), Place("n1", 1))}
-    assert fixed(current_plan) == [("a", 1)]
-
-
-def test_pods_that_run_where_they_are_planned_move_nothing() -> None:
-    current_plan = plan_of([booked("a", ("n0", 2)), whole("b", "n1")], {"a": {"n0": 1}, "b": {"n1": 1}})
-    assert (current_plan.placed, fixed(current_plan)) == ({}, [("a", 0), ("b", 0)])
-
-
-def test_a_booking_of_one_node_follows_its_pods_where_there_is_room_for_all_of_it() -> None:
-    current_plan = plan_of([whole("a", "n0")], {"a": {"n1": 1}})
-    assert on(current_plan) == {"n0": {}, "n1": {"a": 2}}
-    assert current_plan.moved({}) == {"a": (Place("n1", 2),)}
-
-
-def test_pods_count_in_addition_where_their_booking_of_one_node_has_no_room() -> None:
-    current_plan = plan_of([whole("a", "n0"), booked("b", ("n1", 1))], {"a": {"n1": 1}})
-    assert on(current_plan) == {"n0": {"a": 2}, "n1": {"a*": 1, "b": 1}}
-    assert (current_plan.placed, fixed(current_plan)) == ({}, [("a", OFF_PLAN)])
 
 
 def test_when_only_one_of_several_bookings_can_follow_its_pods_it_is_the_first_by_name() -> None:
@@ -188,13 +149,6 @@ def test_pods_on_unknown_nodes_and_of_unknown_bookings_change_nothing() -> None:
     current_plan = plan_of([booked("a", ("n0", 1))], {"a": {"n9": 1}, "gone": {"n0": 1}})
     assert on(current_plan) == {"n0": {"a": 1}, "n1": {}}
     assert (current_plan.placed, current_plan.fixed) == ({}, frozenset())
-
-
-def test_pods_count_until_their_booking_is_over() -> None:
-    record, pins = booked("a", ("n0", 1), end=5), {"a": {"n1": 1}}
-    assert on(plan_of([record], pins, now=4))["n1"] == {"a": 1}
-    over = plan_of([record], pins, now=5)
-    assert (on(over), over.fixed) == ({"n0": {"a": 1}, "n1": {}}, frozenset())
 
 
 # --- the booking that is being changed ------------------------------------------------------------------
@@ -244,60 +198,10 @@ def test_a_booking_that_has_not_begun_may_lie_anywhere_in_the_last_round() -> No
     assert bounds(booked("a", ("n0", 1), start=2), {"n1": 1}) == [["n1"], []]
 
 
-def test_a_booking_that_has_begun_stays_on_its_node() -> None:
-    assert bounds(booked("a", ("n0", 1))) == [["n0"]]
-    assert bounds(whole("a", "n0"), {"n1": 1}) == [["n1"]]
-
-
-def test_a_booking_without_a_place_may_lie_anywhere_from_the_first_round() -> None:
-    for start in (0, 2):
-        assert bounds(booked("a", start=start)) == [[]]
-        assert bounds(booked("a", ("n9", 1), start=start)) == [[]]
-
-
-def test_a_device_planned_on_an_unknown_node_is_bound_nowhere() -> None:
-    assert bounds(booked("a", ("n0", 1), ("n9", 1))) == [["n0"]]
-
-
-def off_plan(changing: Record, pods: Mapping[str, int], only: Mapping[Item, str]) -> list[tuple[str, Item]]:
-    current_plan = plan_of([changing], {changing.id: pods}, changing=changing)
-    return [(node, item) for item, node in current_plan.off_plan(planned_booking(changing), only)]
-
-
-def test_pods_off_the_node_of_their_booking_count_where_they_run_ordered_by_node_name() -> None:
-    changing = whole("a", "n0")
-    (item,) = items_of(changing)
-    pods = {"n1": 2, "n0": 1, "n9": 1}
-    assert off_plan(changing, pods, {item: "n0"}) == [("n1", item._replace(serial=OFF_PLAN, size=2))]
-    assert off_plan(changing, pods, {}) == [
-        ("n0", item._replace(serial=OFF_PLAN, size=1)),
-        ("n1", item._replace(serial=OFF_PLAN + 1, size=2)),
-    ]
-
-
-def test_pods_of_single_devices_never_count_in_addition() -> None:
-    changing = booked("a", ("n0", 2))
-    assert off_plan(changing, {"n1": 1}, {}) == []
-
-
-# --- bookings that have no place ------------------------------------------------------------------------
-def test_a_booking_of_a_lost_node_finds_another_and_one_that_is_over_needs_none() -> None:
-    lost = booked("a", ("n9", 1), end=5)
-    found = plan_of([lost], now=4)
-    assert (on(found), found.moved({})) == ({"n0": {"a": 1}, "n1": {}}, {"a": (Place("n0", 1),)})
-    assert (on(plan_of([lost], now=5)), plan_of([lost], now=5).placed) == ({"n0": {}, "n1": {}}, {})
-
-
 def test_devices_on_existing_nodes_stay_when_others_of_the_booking_are_lost() -> None:
     found = plan_of([booked("a", ("n1", 1), ("n9", 1)), booked("b", ("n1", 1))])
     assert on(found) == {"n0": {"a": 1}, "n1": {"a": 1, "b": 1}}
     assert found.moved({}) == {"a": (Place("n0", 1), Place("n1", 1))}
-
-
-def test_a_booking_that_finds_no_place_takes_no_room_and_keeps_its_plan() -> None:
-    found = plan_of([booked("a", ("n0", 2)), whole("b", "n1"), booked("c", ("n9", 1))])
-    assert on(found) == {"n0": {"a": 2}, "n1": {"b": 2}}
-    assert found.placed == {}
 
 
 def test_bookings_without_a_place_are_placed_by_pods_then_start_then_name() -> None:
@@ -322,11 +226,6 @@ def test_l5_pods_of_a_booking_without_a_place_hold_their_devices() -> None:
     found = plan_of(records, {"a": {"n1": 1, "n9": 1}})
     assert on(found) == {"n0": {"b": 1}, "n1": {"a*": 1, "c": 1}}
     assert (found.placed, fixed(found)) == ({}, [("a", OFF_PLAN)])
-
-
-def test_single_devices_without_a_place_find_one_even_when_their_pods_node_is_full() -> None:
-    found = plan_of([booked("a"), booked("b", ("n0", 2))], {"a": {"n0": 1}, "b": {"n0": 2}})
-    assert on(found) == {"n0": {"b": 2, "a*": 1}, "n1": {"a": 1}}
 
 
 def test_bookings_that_have_not_begun_move_for_one_without_a_place() -> None:

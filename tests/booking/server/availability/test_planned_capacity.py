@@ -3,20 +3,15 @@
 from datetime import timedelta
 
 import msgspec
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from booking.server.availability.calendars import calendar_of
-from booking.server.availability.planned_capacity import PlannedCapacities
-from booking.server.availability.replan import Outcome
 from booking.server.capacity.free_capacity import CapacityRequest
 from booking.server.records import Place, Record
 from booking.server.store_records import Block
 from cluster.fake.clock import START
 from cluster.objects.bookings import Topology
 from tests.booking.server.availability.world import HOUR, Lasting, World, a_block, hour, is_possible
-from tests.fakes.objects import A100
 from tests.fakes.records import a_record
 
 _TOPOLOGIES = st.sampled_from(["any", "single-node"])
@@ -142,33 +137,6 @@ def test_the_earliest_start_is_the_first_that_would_be_accepted(
         assert found == first or any(record.count > 1 for record in world.records.values()) or blocks
 
 
-def test_the_sum_is_not_enough_for_a_booking_on_one_node() -> None:
-    world = World({"n0": 2, "n1": 2})
-    world.pins = {}
-    for index, node in enumerate(("n0", "n1")):
-        record = a_record(id=f"b-{index}", start=hour(0), end=hour(9), plan=(Place(node, 1),))
-        world.records[record.id] = record
-        world.pins[record.id] = {node: 1}
-    world.now = hour(1)
-    short = world.free_capacity().lacking(CapacityRequest(count=2, topology="single-node"), hour(2), hour(4))
-    assert short is not None
-    assert (short.free, short.total) == (1, 4)
-    assert short.message.startswith(f"2 GPUs of model {A100} can be had all the time from ")
-    assert short.message.endswith("at most 1 on one node, and 2 are asked for.")
-    assert world.free_capacity().lacking(CapacityRequest(count=2, topology="any"), hour(2), hour(4)) is None
-    assert world.book(9, 11, 2) is not None
-
-
-def test_a_single_device_does_not_take_a_node_planned_for_others() -> None:
-    world = World({"n0": 2, "n1": 1})
-    assert world.book(5, 9, 2) is not None
-    assert world.book(1, 7, 1, "any") is not None
-    assert world.records["b-1"].plan == (Place("n1", 1),)
-    refused = world.free_capacity().lacking(CapacityRequest(count=1, topology="any"), hour(1), hour(6))
-    assert refused is not None
-    assert world.free_capacity().lacking(CapacityRequest(count=1, topology="any"), hour(1), hour(5)) is None
-
-
 def test_a_planned_booking_is_moved_for_another_and_a_running_one_is_not() -> None:
     world = World({"n0": 2, "n1": 2})
     first = world.book(5, 9, 1, "any")
@@ -212,36 +180,6 @@ def test_a_running_booking_is_extended_only_where_its_pods_run() -> None:
     )
 
 
-def test_a_pod_on_another_node_than_its_booking_counts_there() -> None:
-    world = World({"n0": 2, "n1": 2})
-    world.records = {
-        "b-run": a_record(
-            id="b-run", start=hour(0), end=hour(9), count=2, topology="single-node", plan=(Place("n0", 2),)
-        )
-    }
-    world.pins = {"b-run": {"n0": 1, "n1": 1}}
-    world.now = hour(1)
-    assert (
-        world.free_capacity().lacking(CapacityRequest(count=2, topology="single-node"), hour(2), hour(4))
-        is not None
-    )
-    assert world.free_capacity().lacking(CapacityRequest(count=1, topology="any"), hour(2), hour(4)) is None
-
-
-def test_a_whole_booking_follows_its_pods_where_all_of_it_fits() -> None:
-    world = World({"n0": 2, "n1": 2})
-    world.records = {
-        "b-run": a_record(
-            id="b-run", start=hour(0), end=hour(9), count=2, topology="single-node", plan=(Place("n0", 2),)
-        )
-    }
-    world.pins = {"b-run": {"n1": 1}}
-    world.now = hour(1)
-    outcome = world.keep()
-    assert outcome.plans == {"b-run": (Place("n1", 2),)}
-    assert not outcome.at_risk
-
-
 def test_the_place_of_a_past_booking_stays() -> None:
     world = World({"n0": 2, "n1": 2})
     for key, node in {"b-lost": "n9", "b-there": "n0"}.items():
@@ -256,49 +194,6 @@ def test_the_place_of_a_past_booking_stays() -> None:
     under_way = world.free_capacity().place(wanted, hour(2), hour(4))
     assert under_way is not None
     assert under_way.moved.keys() == {"b-lost", "b-there"}
-
-
-def test_a_single_device_is_not_extended_into_the_place_of_another() -> None:
-    world = World({"n0": 2, "n1": 1})
-    for key, start, end in (("b-long", 1, 12), ("b-late", 13, 14)):
-        world.records[key] = a_record(id=key, start=hour(start), end=hour(end), plan=(Place("n1", 1),))
-    late = world.records["b-late"]
-    earlier = world.free_capacity(late).place(CapacityRequest(count=1, topology="any"), hour(8), hour(14))
-    assert earlier is not None
-    world.store(msgspec.structs.replace(late, start=hour(8)), earlier)
-    assert world.spoilt() is None
-    assert world.book(1, 8, 2) is not None
-    assert world.book(12, 20, 2) is None
-    assert world.keep() == Outcome()
-
-
-def test_a_past_booking_of_one_node_does_not_make_places_necessary() -> None:
-    world = World({"n0": 2, "n1": 1})
-    over, later = (
-        a_record(id=key, start=hour(start), end=hour(start + 2), count=2, topology="single-node")
-        for key, start in (("b-over", 0), ("b-later", 9))
-    )
-    mine = a_record(id="b-mine", start=hour(2), end=hour(4), count=2, plan=(Place("n1", 2),))
-    world.now, wanted = hour(3), CapacityRequest(count=2, topology="any")
-    world.records = {one.id: one for one in (over, mine)}
-    assert world.free_capacity(mine).lacking(wanted, hour(3), hour(6)) is None
-    world.records = {one.id: one for one in (later, mine)}
-    assert world.free_capacity(mine).lacking(wanted, hour(3), hour(6)) is not None
-
-
-def test_blocks_of_a_node_never_take_more_than_it_has() -> None:
-    world = World({"n0": 2, "n1": 2}, [a_block("n0", 2, 6), a_block("n0", 3, 9), a_block("gone", 0, 9)])
-    assert world.book(4, 5, 2) is not None
-    assert world.book(4, 5, 1) is None
-    assert (
-        world.free_capacity().lacking(CapacityRequest(count=1, topology="any"), hour(4), hour(9)) is not None
-    )
-    assert world.free_capacity().lacking(CapacityRequest(count=2, topology="any"), hour(9), hour(10)) is None
-
-
-def test_a_block_of_another_model_takes_nothing() -> None:
-    world = World({"n0": 2}, [a_block("n0", 2, 6, model="NVIDIA-H200")])
-    assert world.book(3, 5, 2) is not None
 
 
 def test_the_policys_buffer_stays_unbooked() -> None:
@@ -327,21 +222,3 @@ def test_earlier_bookings_and_bookings_with_running_pods_keep_their_place() -> N
     assert world.keep().at_risk == {"b-new"}
     world.pins = {"b-new": {"n0": 1}}
     assert world.keep().at_risk == {"b-old"}
-
-
-@pytest.mark.parametrize("topology", ["any", "single-node"])
-def test_an_empty_span_never_lacks_capacity(topology: Topology) -> None:
-    world = World({"n0": 1})
-    assert (
-        world.free_capacity().lacking(CapacityRequest(count=9, topology=topology), hour(2), hour(2)) is None
-    )
-
-
-def test_each_model_has_its_own_capacity() -> None:
-    world = World({"n0": 1})
-    calendar = calendar_of([])
-    capacities = PlannedCapacities(capacity=world.capacity, now=START, calendar_of=lambda _model: calendar)
-    assert capacities(A100) is capacities(A100)
-    assert (
-        capacities("another").lacking(CapacityRequest(count=1, topology="any"), hour(1), hour(2)) is not None
-    )

@@ -13,7 +13,7 @@ from booking.server.records import Place, Record
 from booking.server.store_records import Block
 from cluster.fake.clock import START
 from tests.booking.server.availability.world import a_block, hour
-from tests.fakes.objects import A100, A6000
+from tests.fakes.objects import A100
 from tests.fakes.records import a_record
 
 SECOND: Final = timedelta(seconds=1)
@@ -65,19 +65,6 @@ def at_risk(records: list[Record], capacity: Capacity, now: datetime, *blocks: B
     return {name for outcome in outcomes for name in outcome.at_risk}
 
 
-# --- all bookings ---------------------------------------------------------------------------------------
-def test_bookings_of_each_model_are_judged_by_the_devices_of_that_model() -> None:
-    records = [
-        booked("a"),
-        booked("b", model=A6000),
-        booked("c", age=0, model=A6000),
-        booked("d", model="gone"),
-    ]
-    capacity = Capacity({A100: {"n0": 1}, A6000: {"n0": 1}})
-    assert at_risk(records, capacity, hour(0)) == {"c", "d"}
-    assert at_risk([], capacity, hour(0)) == frozenset()
-
-
 def test_past_and_cancelled_bookings_are_not_at_risk_and_put_no_other_at_risk() -> None:
     capacity = Capacity({A100: {"n0": 1}})
     over = booked("over", start=0, end=5, age=9)
@@ -93,27 +80,6 @@ def test_maintenance_puts_bookings_at_risk() -> None:
     assert at_risk([booked("a")], capacity, hour(0), a_block("n0", 9, 12)) == frozenset()
 
 
-def test_without_bookings_there_is_nothing_to_do() -> None:
-    assert kept(n0=1) == kept(whole("a", "n9", end=5), now=5, n0=0) == Outcome()
-    assert kept(booked("a", end=5), now=4, n0=0) == Outcome(at_risk=frozenset({"a"}))
-
-
-# --- single devices: the sum ----------------------------------------------------------------------------
-def test_all_existing_devices_can_be_booked_and_not_one_more() -> None:
-    full = [booked("a", count=2), booked("b")]
-    assert risks(*full, n0=2, n1=1) == []
-    assert risks(*full, booked("c", age=0), n0=2, n1=1) == ["c"]
-
-
-def test_single_devices_keep_their_plans_wherever_they_are_planned() -> None:
-    assert kept(booked("a", ("n9", 1)), booked("b", ("n0", 1)), n0=2) == Outcome()
-
-
-def test_one_booking_may_end_when_the_next_begins() -> None:
-    assert risks(booked("a", end=5), booked("b", start=5), n0=1) == []
-    assert risks(booked("a", end=6), booked("b", start=5, age=0), n0=1) == ["b"]
-
-
 def test_the_latest_booking_is_at_risk_and_among_simultaneous_ones_the_last_by_name() -> None:
     assert risks(booked("a", age=1), booked("b", age=2), n0=1) == ["a"]
     assert risks(booked("b"), booked("a"), n0=1) == ["b"]
@@ -125,43 +91,9 @@ def test_a_booking_with_running_pods_is_kept_before_earlier_ones() -> None:
     assert risks(*records, pins={"a": {"n0": 1}, "b": {"n0": 1}}, now=1, n0=1) == ["b"]
 
 
-def test_past_load_puts_no_booking_at_risk() -> None:
-    records = [booked("a", start=0, end=4), booked("b", start=0, end=2, age=0)]
-    assert risks(*records, now=1, n0=1) == ["b"]
-    assert risks(*records, now=2, n0=1) == []
-    long, late = booked("a", start=0, end=9, age=2), booked("c", start=3, age=0)
-    assert risks(long, records[1], late, now=2, n0=1) == ["c"]
-
-
-def test_consecutive_bookings_are_kept_when_a_third_overlaps_both() -> None:
-    records = [booked("a", end=5, age=3), booked("b", start=5, age=2), booked("c", age=1)]
-    assert risks(*records, n0=1) == ["c"]
-
-
 def test_a_booking_that_is_too_large_is_skipped_for_a_later_smaller_one() -> None:
     records = [booked("a", age=3), booked("b", age=2, count=2), booked("c", age=1)]
     assert risks(*records, n0=2) == ["b"]
-
-
-# --- bookings of one node -------------------------------------------------------------------------------
-def test_a_booking_of_one_node_needs_a_single_node_and_the_sum_is_not_enough() -> None:
-    assert risks(whole("a"), n0=1, n1=1) == ["a"]
-    assert risks(whole("a"), n0=2) == []
-
-
-def test_a_booking_of_one_node_that_is_over_makes_no_places_necessary() -> None:
-    records = [whole("a", "n0", start=0, end=5), booked("b", ("n9", 1))]
-    assert kept(*records, now=5, n0=2) == Outcome()
-    assert kept(*records, now=4, n0=4).plans == {"b": (Place("n0", 1),)}
-
-
-def test_bookings_with_a_valid_place_keep_it() -> None:
-    assert kept(whole("a", "n1"), booked("b", ("n0", 1)), n0=2, n1=2) == Outcome()
-
-
-def test_only_the_booking_of_a_lost_node_moves() -> None:
-    found = kept(whole("a", "n9"), booked("b", ("n0", 1)), n0=2, n1=2)
-    assert found == Outcome(plans={"a": (Place("n1", 2),)})
 
 
 @pytest.mark.parametrize(("ages", "moves"), [((2, 1), "b"), ((1, 2), "a"), ((1, 1), "b")])
@@ -177,12 +109,6 @@ def test_only_as_many_bookings_move_as_must_and_from_every_node_with_too_few_dev
     ]
     found = kept(*records, whole("w", "n2"), n0=1, n1=1, n2=2, n3=3)
     assert found == Outcome(plans=dict.fromkeys("bce", (Place("n3", 1),)))
-
-
-def test_one_of_two_bookings_moves_when_the_node_is_too_small_only_for_their_overlap() -> None:
-    records = [booked("a", ("n0", 1), end=5, age=3), booked("b", ("n0", 1), start=4, age=2)]
-    rest = [booked("c", ("n0", 1), start=9, end=11, age=0), whole("w", "n1")]
-    assert kept(*records, *rest, n0=1, n1=2, n2=1) == Outcome(plans={"b": (Place("n2", 1),)})
 
 
 def test_load_beyond_the_capacity_in_the_past_moves_no_booking() -> None:

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from booking.durations import Duration
 from booking.policy.policy import Policy
 from booking.policy.resolution import Group, Scope
-from booking.server.cases.file import Booked, Exempted
+from booking.server.cases.file import Booked
 from tests.booking.server.cases.asking import booked, broken, outcome
 from tests.fakes.records import day
 
@@ -77,50 +76,9 @@ def test_the_model_of_the_booking_is_used_when_there_are_several_models() -> Non
     assert changed(mine, booked("bob", 3, 9, model="A100"), capacity=two, end=day(4)) == set()
 
 
-@pytest.mark.parametrize(
-    ("changes", "rules"),
-    [
-        ({"end": day(4)}, {"no-extension"}),
-        ({"count": 2}, {"no-extension"}),
-        ({"end": day(1)}, set()),
-        ({}, set()),
-        ({"end": day(4), "groups": ("staff",)}, set()),
-        ({"end": day(4), "exemptions": (Exempted(limits={"may_extend": True}),)}, set()),
-        (
-            {"end": day(4), "exemptions": (Exempted(limits={"may_extend": True}, model="L40"),)},
-            {"no-extension"},
-        ),
-        ({"end": day(4), "exemptions": (Exempted(limits={"may_extend": True}, end=day(0.5)),)}, set()),
-        (
-            {
-                "end": day(4),
-                "exemptions": (Exempted(limits={"may_extend": True}, start=day(-1), end=day(0)),),
-            },
-            {"no-extension"},
-        ),
-    ],
-)
-def test_a_running_booking_is_extended_only_where_the_policy_allows_it(
-    changes: dict[str, Any], rules: set[str]
-) -> None:
-    assert changed(RUNNING, policy=NO_EXTENSION, **changes) == rules
-
-
-def test_a_planned_booking_may_be_moved_even_where_no_extension_is_allowed() -> None:
-    assert changed(PLANNED, policy=NO_EXTENSION, end=day(6)) == set()
-
-
 def test_a_change_does_not_count_as_a_second_booking() -> None:
     assert changed(PLANNED, end=day(6)) == set()
     assert broken(history=(PLANNED,), start=day(30)) == {"one-planned"}
-
-
-def test_an_extension_keeps_the_cooldown_before_the_users_next_booking() -> None:
-    following = booked("alice", 20, 22)
-    assert changed(RUNNING, following, end=day(6)) == set()
-    assert changed(RUNNING, following, end=day(7)) == {"cooldown"}
-    free = Policy(defaults={"cooldown": Duration()})
-    assert changed(RUNNING, following, policy=free, end=day(7)) == set()
 
 
 @pytest.mark.parametrize("change", ["mine", "b-2"])

@@ -13,7 +13,6 @@ from booking.server.cases.replay import replay
 from tests.booking.server.cases.asking import ONE_MODEL, booked, broken, outcome
 from tests.fakes.records import day
 
-HOUR = timedelta(hours=1)
 TWO_MODELS = {"A100": {"n0": 2}, "L40": {"n0": 1, "n1": 1}}
 
 
@@ -21,84 +20,7 @@ def a_policy(**defaults: Any) -> Policy:
     return Policy(defaults=defaults)
 
 
-# --- rules -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("request_", "rules"),
-    [
-        ({}, set()),
-        ({"duration": "14d"}, set()),
-        ({"duration": "14d1s"}, {"longest"}),
-        ({"duration": "24h"}, set()),
-        ({"duration": "23h"}, {"shortest"}),
-        ({"end": day(2)}, set()),
-        ({"end": day(-1)}, {"ends-before-it-starts"}),
-        ({"start": day(1), "end": day(1)}, {"ends-before-it-starts"}),
-        ({"start": day(-1), "end": day(1)}, {"starts-in-the-past"}),
-        ({"start": day(0) - timedelta(seconds=300)}, set()),
-        ({"count": 2}, set()),
-        ({"count": 3}, {"more-than-one-node-has"}),
-        ({"count": 3, "topology": "any"}, set()),
-        ({"count": 5, "topology": "any"}, {"more-than-exist"}),
-        ({"count": 0}, {"count-below-one"}),
-        ({"count": -1}, {"count-below-one"}),
-        ({"model": "A 100"}, {"unknown-model"}),
-        ({"namespace": "Not_A_Namespace"}, {"not-a-namespace"}),
-        ({"namespace": "lab"}, set()),
-    ],
-)
-def test_the_manual_answers_as_the_server_would(request_: dict[str, Any], rules: set[str]) -> None:
-    assert broken(**request_) == rules
-
-
-@pytest.mark.parametrize(
-    ("limits", "request_", "rules"),
-    [
-        ({"longest": Duration(1)}, {}, {"longest"}),
-        ({"shortest": Duration(3)}, {}, {"shortest"}),
-        ({"horizon": Duration(3)}, {"start": day(3)}, set()),
-        ({"horizon": Duration(3)}, {"start": day(3) + HOUR}, {"beyond-the-horizon"}),
-        ({"farthest": Duration(5)}, {"start": day(4)}, {"too-far-ahead"}),
-        ({"granularity": Duration(0, 3600)}, {"start": day(1) + HOUR / 4}, {"off-the-grid"}),
-        ({"granularity": Duration(0, 3600)}, {"start": day(1), "duration": "25h"}, set()),
-        ({"max_gpus_per_booking": 1}, {"count": 2}, {"too-many-gpus"}),
-        ({"max_gpus_per_booking": 1, "spontaneous": Duration(1)}, {"count": 2}, set()),
-        ({"max_concurrent_gpus": 1}, {"count": 2}, {"too-many-gpus-at-a-time"}),
-        ({"buffer": 2}, {"count": 3, "topology": "any"}, {"capacity"}),
-        ({"longest": Duration(1), "max_gpus_per_booking": 1}, {"count": 2}, {"longest", "too-many-gpus"}),
-    ],
-)
-def test_the_limits_of_the_policy_apply(
-    limits: dict[str, Any], request_: dict[str, Any], rules: set[str]
-) -> None:
-    assert broken(a_policy(**limits), **request_) == rules
-
-
 # --- what is booked already ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("booking", "rules"),
-    [
-        (booked("alice", -5, -1), {"cooldown"}),
-        (booked("alice", -20, -14), set()),
-        (booked("alice", -20, -13.9), {"cooldown"}),
-        (booked("alice", -5, -1, waived=True), set()),
-        (booked("alice", -5, -1, cancelled=day(-6)), set()),
-        (booked("alice", -20, -1, released=day(-14)), set()),
-        (booked("alice", -20, -1, released=day(-13)), {"cooldown"}),
-        (booked("bob", -5, -1), set()),
-        (booked("alice", -1, 1), {"cooldown", "no-active-overlap"}),
-        (booked("alice", -1, 1, waived=True), {"no-active-overlap"}),
-        (booked("alice", -1, 1, released=day(0), waived=True), set()),
-        (booked("alice", 5, 7, waived=True), {"one-planned"}),
-        (booked("alice", 5, 7, waived=True, cancelled=day(-1)), set()),
-        (booked("alice", 0, 2, waived=True), {"no-active-overlap"}),
-    ],
-)
-def test_past_running_and_planned_bookings_of_the_user_count(booking: Any, rules: set[str]) -> None:
-    assert broken(history=(booking,)) == rules
 
 
 @pytest.mark.parametrize(
@@ -119,20 +41,6 @@ def test_bookings_of_others_count_only_for_their_gpus_while_they_last(
     bookings: tuple[Any, ...], count: int, rules: set[str]
 ) -> None:
     assert broken(history=bookings, count=count) == rules
-
-
-def test_a_planned_booking_makes_room_where_it_keeps_a_place() -> None:
-    """Two single GPUs on two nodes are put together so that two on one node are left."""
-    history = (booked("bob", 1, 5), booked("carol", 1, 5), booked("dora", 1, 5, topology="single-node"))
-    assert broken(history=history, start=day(1), count=1) == set()
-    assert broken(history=history, start=day(1), count=2) == {"capacity"}
-    assert broken(history=history[:2], start=day(1), count=2) == set()
-
-
-def test_bookings_of_one_model_do_not_affect_the_others() -> None:
-    history = (booked("bob", -1, 5, model="A100", count=2),)
-    assert broken(capacity=TWO_MODELS, history=history, model="L40") == set()
-    assert broken(capacity=TWO_MODELS, history=history, model="A100") == {"capacity"}
 
 
 @pytest.mark.parametrize("ids", [("mine", "mine"), ("b-2", ""), ("", "b-1")])

@@ -25,8 +25,6 @@ from tests.booking.server.evaluation.planned import planned
 from tests.fakes.objects import A100, A6000
 from tests.fakes.records import CLUSTER, a_record, a_request, day
 
-NO_COOLDOWN = Limits(cooldown=Duration())
-
 
 def judged(
     request: BookingRequest,
@@ -55,10 +53,6 @@ def brief(found: tuple[Alternative, ...]) -> list[tuple[object, ...]]:
     return [(each.why, each.start, each.end, each.count, each.model) for each in found]
 
 
-def test_an_accepted_request_has_no_alternatives() -> None:
-    assert judged(a_request()).alternatives == ()
-
-
 def test_a_full_calendar_offers_later_shorter_and_fewer() -> None:
     booked = a_record(day(3), day(6), user="bob", count=4, plan=(Place("n0", 4),))
     found = judged(a_request(day(1), day(8), count=4, topology="any"), booked).alternatives
@@ -67,70 +61,6 @@ def test_a_full_calendar_offers_later_shorter_and_fewer() -> None:
         ("shorter", day(1), day(3), 4, A100),
         ("fewer-gpus", day(1), day(8), 2, A100),
     ]
-
-
-def test_another_model_is_offered_too() -> None:
-    booked = a_record(day(0), day(900), user="bob", count=6, plan=(Place("n0", 4), Place("n1", 2)))
-    decision = judged(a_request(day(1), day(3)), booked, limits=Limits(horizon=Duration(days=30)))
-    assert decision.alternatives[0].why == "other-model"
-    assert decision.alternatives[0].model == A6000
-    assert len(decision.alternatives) == MOST, "and later days of it"
-
-
-def test_several_nodes_are_offered_where_no_single_node_is_needed() -> None:
-    booked = a_record(day(0), day(9), user="bob", count=2, plan=(Place("n0", 2),))
-    found = judged(a_request(day(1), day(3), count=4), booked).alternatives
-    assert ("several-nodes", "any") in [(each.why, each.topology) for each in found]
-
-
-def test_more_than_the_largest_node_has_is_offered_on_several_nodes() -> None:
-    found = judged(a_request(day(1), day(3), count=5)).alternatives
-    assert (found[0].why, found[0].topology, found[0].count) == ("several-nodes", "any", 5)
-
-
-def test_a_booking_that_is_too_long_is_offered_with_the_longest_length() -> None:
-    found = judged(a_request(day(1), day(30))).alternatives
-    assert brief(found)[0] == ("within-limits", day(1), day(15), 1, A100)
-
-
-def test_a_booking_that_is_too_short_is_offered_with_the_shortest_length() -> None:
-    found = judged(a_request(day(1), day(1.5))).alternatives
-    assert brief(found)[0] == ("within-limits", day(1), day(2), 1, A100)
-
-
-def test_too_many_gpus_are_offered_as_the_most_that_are_allowed() -> None:
-    found = judged(a_request(day(1), day(3), count=4), limits=Limits(max_gpus_per_booking=2)).alternatives
-    assert brief(found)[0] == ("within-limits", day(1), day(3), 2, A100)
-
-
-def test_a_start_in_the_past_is_offered_as_now() -> None:
-    found = judged(a_request(day(-3), day(-1))).alternatives
-    assert brief(found)[0] == ("within-limits", START, day(2), 1, A100)
-
-
-def test_a_start_off_the_steps_is_moved_to_the_next_one() -> None:
-    limits = Limits(granularity=Duration(seconds=3600))
-    found = judged(a_request(day(1) + timedelta(minutes=5), day(3)), limits=limits).alternatives
-    assert found[0].start == day(1) + timedelta(hours=1)
-    assert (found[0].end - found[0].start).total_seconds() % 3600 == 0
-
-
-def test_a_start_too_far_ahead_is_offered_nearer() -> None:
-    limits = Limits(horizon=Duration(days=10))
-    found = judged(a_request(day(20), day(22)), limits=limits).alternatives
-    assert brief(found) == [("earlier", day(n), day(n + 2), 1, A100) for n in range(3)]
-
-
-def test_the_first_days_after_a_cooldown_are_offered() -> None:
-    past = a_record(day(-5), day(-3))
-    found = judged(a_request(day(1), day(3)), past).alternatives
-    assert brief(found) == [("later", day(11 + n), day(13 + n), 1, A100) for n in range(3)]
-
-
-def test_a_user_with_a_running_booking_has_no_alternative() -> None:
-    decision = judged(a_request(day(1), day(3)), a_record(day(-1), day(3)))
-    assert decision.alternatives == ()
-    assert decision.earliest_start == day(17)
 
 
 def test_an_unknown_model_offers_the_models_of_the_cluster() -> None:
@@ -213,11 +143,6 @@ def full(start: float, end: float, number: int = 0, count: int = 4) -> Record:
 TEN_DAYS = Limits(horizon=Duration(days=10))
 
 
-def test_before_a_deadline_later_starts_are_offered_with_shorter_lengths() -> None:
-    found = judged(a_request(end=day(5)), full(0, 6), capacity=FOUR, deadline=day(9)).alternatives
-    assert brief(found) == [("shorter", day(n), day(9), 1, A100) for n in (6, 7, 8)]
-
-
 def test_a_request_with_room_that_ends_after_the_deadline_is_offered_up_to_it() -> None:
     found = judged(a_request(end=day(5)), capacity=FOUR, deadline=day(3)).alternatives
     assert brief(found) == [("shorter", day(n), day(3), 1, A100) for n in range(3)]
@@ -270,14 +195,6 @@ def test_the_difference_that_is_named_is_that_from_the_most_that_the_limits_allo
     ]
 
 
-def test_starts_of_bookings_of_hours_are_a_bookings_length_apart() -> None:
-    hour = timedelta(hours=1)
-    limits = Limits(shortest=Duration(seconds=3600), longest=Duration(seconds=6 * 3600))
-    request = a_request(day(1), day(1) + 2 * hour)
-    found = judged(request, full(1, 2), capacity=FOUR, limits=limits).alternatives
-    assert [each.start for each in found] == [day(2), day(0), day(2) + 2 * hour]
-
-
 def test_the_longest_gap_is_offered_before_an_earlier_shorter_one() -> None:
     booked = (full(0, 3), full(5, 8, 1), full(11, 40, 2))
     limits = Limits(horizon=Duration(days=12))
@@ -287,20 +204,6 @@ def test_the_longest_gap_is_offered_before_an_earlier_shorter_one() -> None:
         (day(3), day(5)),
         (day(4), day(5)),
     ]
-
-
-def test_another_model_may_be_offered_with_fewer_gpus() -> None:
-    booked = a_record(day(0), day(900), user="bob", count=6, plan=(Place("n0", 4), Place("n1", 2)))
-    found = judged(a_request(day(1), day(3), count=4), booked, limits=TEN_DAYS).alternatives
-    assert {(each.why, each.count, each.model) for each in found} == {("other-model", 2, A6000)}
-    assert len(found) == MOST
-
-
-def test_a_planned_booking_moved_too_far_ahead_is_offered_at_three_earlier_starts() -> None:
-    mine = a_record(day(5), day(7), plan=(Place("n0", 1),))
-    booking_request = a_request(day(40), day(42))
-    found = judged(booking_request, mine, capacity=FOUR, limits=TEN_DAYS, changing=mine).alternatives
-    assert brief(found) == [("earlier", day(n), day(n + 2), 1, A100) for n in range(3)]
 
 
 def test_an_extension_over_the_longest_or_into_another_booking_is_offered_step_by_step() -> None:
@@ -316,11 +219,6 @@ def test_an_extension_over_the_longest_or_into_another_booking_is_offered_step_b
     assert [(each.why, each.end) for each in found] == [
         ("shorter", day(6) - timedelta(hours=hours)) for hours in range(3)
     ]
-
-
-def test_one_gpu_is_not_offered_on_several_nodes() -> None:
-    found = judged(a_request(day(1), day(30), topology="single-node")).alternatives
-    assert len({(each.start, each.end, each.count, each.model) for each in found}) == MOST
 
 
 def test_a_model_that_nobody_may_book_has_no_alternative_and_no_error() -> None:

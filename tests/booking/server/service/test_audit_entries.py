@@ -13,7 +13,7 @@ import pytest
 from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.server.errors import RefusedError, StaleError, StoreError, UnknownError
-from booking.server.records import Change, Record, SlotRequest
+from booking.server.records import BookingChange, Record, SlotRequest
 from booking.server.service import BookingService, Key
 from booking.server.store import Store
 from booking.server.store_records import AuditEntry, Denied
@@ -79,19 +79,21 @@ VERBS: dict[str, tuple[Do, str, str, str | None]] = {
         None,
     ),
     "change": (
-        lambda w, key: w.service.change(BOB, w.planned.id, Change(end=day(6)), key=key),
+        lambda w, key: w.service.change(BOB, w.planned.id, BookingChange(end=day(6)), key=key),
         "bob",
         "booking.change",
         None,
     ),
     "change with a reason": (
-        lambda w, key: w.service.change(ROOT, w.planned.id, Change(count=2), reason=" asked ", key=key),
+        lambda w, key: w.service.change(
+            ROOT, w.planned.id, BookingChange(count=2), reason=" asked ", key=key
+        ),
         "root",
         "booking.change",
         "asked",
     ),
     "shorten to now": (
-        lambda w, key: w.service.change(ALICE, w.running.id, Change(end=day(0.1)), key=key),
+        lambda w, key: w.service.change(ALICE, w.running.id, BookingChange(end=day(0.1)), key=key),
         "alice",
         "booking.release",
         None,
@@ -232,10 +234,10 @@ REFUSED: dict[str, Callable[[World], object]] = {
     "no slot in time": lambda w: w.service.create_earliest(
         CAROL, SlotRequest(model=A100, duration=Duration(days=3), deadline=day(1))
     ),
-    "a change too far": lambda w: w.service.change(BOB, w.planned.id, Change(end=day(40))),
-    "a change without a reason": lambda w: w.service.change(ROOT, w.planned.id, Change(count=2)),
+    "a change too far": lambda w: w.service.change(BOB, w.planned.id, BookingChange(end=day(40))),
+    "a change without a reason": lambda w: w.service.change(ROOT, w.planned.id, BookingChange(count=2)),
     "a change of what has changed": lambda w: w.service.change(
-        BOB, w.planned.id, Change(count=2), expected="0"
+        BOB, w.planned.id, BookingChange(count=2), expected="0"
     ),
     "a release of what is planned": lambda w: w.service.release(BOB, w.planned.id),
     "a cancellation of what runs": lambda w: w.service.cancel(ALICE, w.running.id),
@@ -294,7 +296,7 @@ def test_refused_demand_is_recorded_for_the_owner_of_the_booking(world: World) -
     made = denied(world, lambda: service.create(ROOT, a_request(day(1), day(40)), user="carol"))
     assert (made.user, made.rules) == ("carol", ("longest",))
     changed = denied(
-        world, lambda: service.change(ROOT, world.planned.id, Change(end=day(40)), reason="asked")
+        world, lambda: service.change(ROOT, world.planned.id, BookingChange(end=day(40)), reason="asked")
     )
     assert (changed.user, changed.start, changed.end) == ("bob", day(3), day(40))
 

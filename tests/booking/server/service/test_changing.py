@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from booking.policy.limits import Limits
 from booking.server.errors import RefusedError
-from booking.server.records import BookingRequest, Change, Place, Record
+from booking.server.records import BookingChange, BookingRequest, Place, Record
 from booking.server.service import BookingService
 from booking.server.service.changing import _differs, _ends_it, _gives_back, _request
 from booking.server.store import Store
@@ -31,18 +31,18 @@ SECOND = timedelta(seconds=1)
 @pytest.mark.parametrize(
     ("change", "differs"),
     [
-        (Change(), {}),
-        (Change(start=day(2)), {"start": day(2)}),
-        (Change(end=day(9)), {"end": day(9)}),
-        (Change(count=5), {"count": 5}),
-        (Change(count=0), {"count": 0}),
-        (Change(namespace="team"), {"namespace": "team"}),
-        (Change(namespace=None), {"namespace": None}),
-        (Change(start=day(2), end=day(9), count=1), {"start": day(2), "end": day(9), "count": 1}),
+        (BookingChange(), {}),
+        (BookingChange(start=day(2)), {"start": day(2)}),
+        (BookingChange(end=day(9)), {"end": day(9)}),
+        (BookingChange(count=5), {"count": 5}),
+        (BookingChange(count=0), {"count": 0}),
+        (BookingChange(namespace="team"), {"namespace": "team"}),
+        (BookingChange(namespace=None), {"namespace": None}),
+        (BookingChange(start=day(2), end=day(9), count=1), {"start": day(2), "end": day(9), "count": 1}),
     ],
     ids=["nothing", "start", "end", "count", "no GPU", "namespace", "every namespace", "several"],
 )
-def test_fields_that_a_change_does_not_name_stay(change: Change, differs: dict[str, object]) -> None:
+def test_fields_that_a_change_does_not_name_stay(change: BookingChange, differs: dict[str, object]) -> None:
     as_it_is = BookingRequest(model=A100, start=day(1), end=day(3), count=2, namespace="lab", topology="any")
     assert _request(RECORD, change) == msgspec.structs.replace(as_it_is, **differs)
 
@@ -64,7 +64,7 @@ def test_one_gpu_that_becomes_several_is_requested_like_a_new_booking(
     had: int, topology: Topology, count: int | UnsetType, requested: Topology | None
 ) -> None:
     record = msgspec.structs.replace(RECORD, count=had, topology=topology)
-    assert _request(record, Change(count=count)).topology == requested
+    assert _request(record, BookingChange(count=count)).topology == requested
 
 
 # --- an end that is a release ------------------------------------------------------------------------
@@ -73,22 +73,22 @@ def test_one_gpu_that_becomes_several_is_requested_like_a_new_booking(
 @pytest.mark.parametrize(
     ("change", "now", "ends"),
     [
-        (Change(end=day(2)), day(2), True),
-        (Change(end=day(2) - SECOND), day(2), True),
-        (Change(end=day(1) + SECOND), day(2), True),
-        (Change(end=day(2) + SECOND), day(2), False),
-        (Change(end=day(1)), day(2), False),
-        (Change(end=day(0)), day(2), False),
-        (Change(start=day(1), end=day(2)), day(2), True),
-        (Change(start=day(1.5), end=day(2)), day(2), False),
-        (Change(end=day(2), count=1), day(2), True),
-        (Change(), day(2), False),
-        (Change(end=day(2).replace(tzinfo=None)), day(2), False),
-        (Change(end=day(2).replace(year=9999)), day(2), False),
-        (Change(end=day(1) + SECOND), day(1), False),
-        (Change(end=day(0.5)), day(0.75), False),
-        (Change(end=day(2)), day(3), False),
-        (Change(end=day(2)), day(9), False),
+        (BookingChange(end=day(2)), day(2), True),
+        (BookingChange(end=day(2) - SECOND), day(2), True),
+        (BookingChange(end=day(1) + SECOND), day(2), True),
+        (BookingChange(end=day(2) + SECOND), day(2), False),
+        (BookingChange(end=day(1)), day(2), False),
+        (BookingChange(end=day(0)), day(2), False),
+        (BookingChange(start=day(1), end=day(2)), day(2), True),
+        (BookingChange(start=day(1.5), end=day(2)), day(2), False),
+        (BookingChange(end=day(2), count=1), day(2), True),
+        (BookingChange(), day(2), False),
+        (BookingChange(end=day(2).replace(tzinfo=None)), day(2), False),
+        (BookingChange(end=day(2).replace(year=9999)), day(2), False),
+        (BookingChange(end=day(1) + SECOND), day(1), False),
+        (BookingChange(end=day(0.5)), day(0.75), False),
+        (BookingChange(end=day(2)), day(3), False),
+        (BookingChange(end=day(2)), day(9), False),
     ],
     ids=[
         "to now",
@@ -110,7 +110,7 @@ def test_one_gpu_that_becomes_several_is_requested_like_a_new_booking(
     ],
 )
 def test_an_end_that_is_not_in_the_future_ends_only_a_running_booking(
-    change: Change, now: datetime, *, ends: bool
+    change: BookingChange, now: datetime, *, ends: bool
 ) -> None:
     assert _ends_it(RECORD, change, now) == ends
 
@@ -169,7 +169,7 @@ def test_a_change_that_moves_others_writes_both_in_one_transaction(
     store.write(lambda writing: writing.replan(small.id, (Place("n1", 1),)))
     store.write(lambda writing: writing.replan(his.id, (Place("n0", 2),)))
     before = store.change()
-    larger = service.change(ALICE, small.id, Change(count=4))
+    larger = service.change(ALICE, small.id, BookingChange(count=4))
     assert larger.plan == (Place("n0", 4),)
     moved = service.show(BOB, his.id)
     assert moved.plan == (Place("n1", 2),)
@@ -182,17 +182,17 @@ def test_a_refused_change_moves_no_booking(service: BookingService, store: Store
     service.create(BOB, a_request(day(1), count=3))
     before, change = store.records_ending_after(START), store.change()
     with pytest.raises(RefusedError):
-        service.change(ALICE, small.id, Change(count=4))
+        service.change(ALICE, small.id, BookingChange(count=4))
     assert (store.records_ending_after(START), store.change()) == (before, change)
 
 
 def test_a_refused_change_is_answered_with_what_would_be_accepted(service: BookingService) -> None:
     mine = service.create(ALICE, a_request(day(1), day(3)))
     with pytest.raises(RefusedError) as refused:
-        service.change(ALICE, mine.id, Change(end=day(30)))
+        service.change(ALICE, mine.id, BookingChange(end=day(30)))
     offer, *_ = refused.value.alternatives
     assert (offer.start, offer.end, offer.count) == (day(1), day(15), 1)
-    assert service.change(ALICE, mine.id, Change(end=offer.end)).end == day(15)
+    assert service.change(ALICE, mine.id, BookingChange(end=offer.end)).end == day(15)
 
 
 @pytest.mark.parametrize("reason", ["", " ", "x" * 501, "a\x00b"])
@@ -201,7 +201,7 @@ def test_an_invalid_reason_is_refused_to_the_owner_too_and_nothing_is_changed(
 ) -> None:
     mine = service.create(ALICE, a_request(day(1), day(3)))
     with pytest.raises(RefusedError) as refused:
-        service.change(ALICE, mine.id, Change(end=day(4)), reason=reason)
+        service.change(ALICE, mine.id, BookingChange(end=day(4)), reason=reason)
     (violation,) = refused.value.violations
     assert violation.rule in {"no-reason", "reason-too-long", "not-a-reason"}
     assert (store.change(), service.denied(ROOT).entries) == (1, ())
@@ -211,6 +211,6 @@ def test_a_change_records_the_policy_in_force_when_it_is_made(store: Store, cloc
     first = BookingService(store, clock, Limits(), lambda: CLUSTER)
     mine = first.create(ALICE, a_request(day(1), day(3)))
     second = BookingService(store, clock, Limits(max_planned=2), lambda: CLUSTER)
-    after = second.change(ALICE, mine.id, Change(end=day(4)))
+    after = second.change(ALICE, mine.id, BookingChange(end=day(4)))
     assert after.policy != mine.policy
     assert after.policy == second.create(ALICE, a_request(day(30))).policy

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from booking.policy.limits import Limits
-from booking.server.errors import ClusterError, NotAllowedError, RefusedError, UnknownError
-from booking.server.records import Change
+from booking.server.errors import NotAllowedError, RefusedError, UnknownError
 from booking.server.service import BookingService, Key
 from booking.server.service.context import PodToEvict
 from booking.server.service.device_orders import NodeGpus
@@ -15,9 +14,8 @@ from booking.server.service.evict_orders import PodOrders
 from booking.server.store import Store
 from booking.server.store_records import Block
 from cluster import names
-from cluster.fake.clock import START, FakeClock
+from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
-from cluster.kube.errors import ApiError, Forbidden, Request, Unreachable, refusal_of
 from cluster.kube.resources import NAMESPACES, NODES, PODS
 from cluster.objects.device_orders import device_orders_of
 from cluster.objects.evict_orders import order_of
@@ -222,40 +220,4 @@ def test_a_dry_run_is_refused_as_its_verb_would_be_and_no_refusal_is_recorded(
     error, do = REFUSED[verb]
     with pytest.raises(error):
         do(service)
-    assert stored(service, store) == before
-
-
-@pytest.mark.parametrize(
-    "trouble",
-    [
-        Unreachable(Request("PATCH", "/"), "connection refused"),
-        Forbidden(Request("PATCH", "/"), refusal_of(403, b'{"message": "a policy says no"}')),
-    ],
-)
-def test_an_eviction_that_the_api_server_would_refuse_is_refused_by_its_dry_run(
-    service: BookingService, store: Store, kube: FakeKube, trouble: ApiError
-) -> None:
-    before = stored(service, store)
-    kube.fail("PATCH", trouble)
-    with pytest.raises(ClusterError):
-        service.dry_run_evict(ROOT, "team", "train", "because")
-    kube.fail("PATCH", trouble)
-    with pytest.raises(ClusterError):
-        service.order_gpu(ROOT, "n0", "0", order="cordon", reason="x", dry_run=True)
-    assert stored(service, store) == before
-
-
-def test_dry_runs_of_an_administrator_for_others_leave_no_trace_either(
-    service: BookingService, store: Store
-) -> None:
-    running = service.create(ALICE, a_request()).id
-    planned = service.create(somebody("bob"), a_request(day(3))).id
-    before = stored(service, store)
-    assert service.dry_run_create(ROOT, a_request(day(6)), user="carol").is_accepted
-    assert not service.dry_run_create(ROOT, a_request(day(6), day(60)), user="carol").is_accepted
-    assert service.dry_run_change(ROOT, planned, Change(end=day(6)), reason="power cut").is_accepted
-    assert service.dry_run_end(ROOT, running, "release", reason="power cut").ended_by == "root"
-    assert service.dry_run_end(ROOT, planned, "cancel", reason="power cut").cancelled == START
-    with pytest.raises(RefusedError, match="reason is missing"):
-        service.dry_run_end(ROOT, running, "release")
     assert stored(service, store) == before

@@ -26,7 +26,6 @@ from tests.fakes.principals import an_administrator, somebody
 from tests.fakes.records import CLUSTER, a_record, a_request, day
 
 ALICE, ROOT = somebody("alice"), an_administrator()
-SECOND = timedelta(seconds=1)
 
 
 def context(
@@ -85,11 +84,6 @@ def test_the_owners_limits_apply_and_sign_in_groups_count_only_for_ones_own_book
     assert days_allowed(store, LISTED, who, user) == days
 
 
-def test_each_model_has_its_own_limits(store: Store) -> None:
-    assert days_allowed(store, LISTED, ALICE, "alice", model=A6000) == "7"
-    assert days_allowed(store, LISTED, ALICE, "alice", model="H100") == "14"
-
-
 @pytest.mark.parametrize(
     ("user", "at", "days"),
     [
@@ -125,26 +119,6 @@ def judged(store: Store, here: ServiceContext, count: int, changing: Record | No
     evaluation = EvaluationContext.of(here, somebody("zoe"), "zoe")
     request = a_request(day(1), count=count, topology="any")
     return store.read(lambda reading: evaluation.judged(reading, START, request, changing=changing))
-
-
-def test_gpus_that_are_booked_or_under_maintenance_are_unavailable(store: Store) -> None:
-    here = context(store)
-    assert judged(store, here, 6).is_accepted
-    store.write(lambda writing: writing.add(a_record(day(1), count=1, plan=(Place("n0", 1),))))
-    assert [judged(store, here, count).is_accepted for count in (5, 6)] == [True, False]
-    block = Block(
-        id="k", node="n1", start=day(2), end=day(9), reason="fan", created_by="root", created=day(0)
-    )
-    store.write(lambda writing: writing.block_add(block))
-    assert [judged(store, here, count).is_accepted for count in (3, 4)] == [True, False]
-
-
-def test_the_gpus_of_a_changed_booking_are_free_for_itself(store: Store) -> None:
-    mine = a_record(day(1), user="zoe", count=4, topology="any", plan=(Place("n0", 4),))
-    stored = store.write(lambda writing: writing.add(mine))
-    here = context(store)
-    assert judged(store, here, 6, changing=stored).is_accepted
-    assert not judged(store, here, 6).is_accepted
 
 
 def test_a_given_capacity_is_not_read_again(store: Store) -> None:

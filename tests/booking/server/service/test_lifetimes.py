@@ -15,7 +15,7 @@ from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.server.capacity.capacity import Capacity
 from booking.server.errors import RefusedError
-from booking.server.records import Change, Record
+from booking.server.records import BookingChange, Record
 from booking.server.service import BookingService
 from booking.server.store import Store, open_store
 from cluster.fake.clock import FakeClock
@@ -95,7 +95,7 @@ def act(service: BookingService, booking: Record, step: Step, now: datetime) -> 
     """The step, by the owner or by an administrator."""
     who, reason = (somebody(booking.user), None) if step.by_owner else (ROOT, " why not ")
     if step.verb == "end in":
-        change = Change(end=second_of(now) + timedelta(hours=step.hours))
+        change = BookingChange(end=second_of(now) + timedelta(hours=step.hours))
         return service.change(who, booking.id, change, reason=reason)
     end = service.release if step.verb == "release" else service.cancel
     return end(who, booking.id, reason=reason)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from booking.server.errors import RefusedError
-from booking.server.service.pagination import MOST, Page, bounded, by_start, number_of
+from booking.server.service.pagination import MOST, bounded, by_start, number_of
 
 START: Final = datetime(2026, 3, 2, 9, tzinfo=UTC)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,45 +40,6 @@ def pages(found: list[Entry], limit: int) -> list[tuple[Entry, ...]]:
 
 def read(found: list[Entry], limit: int) -> list[Entry]:
     return [entry for page in pages(found, limit) for entry in page]
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 100])
-def test_entries_are_ordered_by_start_and_then_by_id(limit: int) -> None:
-    a, b, c, d = an_entry("d"), an_entry("a", 1), an_entry("b", 1), an_entry("a2", 2)
-    assert read([a, b, c, d], limit) == read([d, c, b, a], limit) == [a, b, c, d]
-
-
-def test_a_page_has_the_requested_length_and_the_last_has_no_following_mark() -> None:
-    entries = [an_entry(f"b-{number}", number) for number in range(4)]
-    first = by_start(entries, after=None, limit=2)
-    assert (len(first.entries), first.following) == (2, f"{int(START.timestamp()) + 1}.b-1")
-    assert by_start(entries, after=first.following, limit=2).following is None
-
-
-@pytest.mark.parametrize("limit", [-1, 0])
-def test_a_page_has_at_least_one_entry(limit: int) -> None:
-    assert len(by_start([an_entry("a"), an_entry("b")], after=None, limit=limit).entries) == 1
-
-
-def test_a_page_has_no_more_than_five_hundred_entries() -> None:
-    entries = [an_entry(f"{number:04}") for number in range(MOST + 1)]
-    assert [len(page) for page in pages(entries, 10**9)] == [MOST, 1]
-
-
-@pytest.mark.parametrize("after", [None, "0.a", "99999999999.a"])
-def test_an_empty_list_is_one_page(after: str | None) -> None:
-    assert by_start([], after=after, limit=2) == Page((), None)
-
-
-def test_a_list_continues_where_it_ended_even_when_entries_came_and_went() -> None:
-    a, b, c = an_entry("a"), an_entry("m"), an_entry("z")
-    following = by_start([a, b, c], after=None, limit=2).following
-    earlier, later = an_entry("b"), an_entry("n")
-    assert by_start([a, earlier, later, c], after=following, limit=9).entries == (later, c)
-
-
-def test_after_the_last_entry_the_page_is_empty() -> None:
-    assert by_start([an_entry("a")], after=f"{int(START.timestamp())}.b", limit=2) == Page((), None)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])

@@ -10,7 +10,7 @@ from booking.policy.limits import Limits
 from booking.server.capacity.capacity import Capacity
 from booking.server.errors import UnknownBookingError
 from booking.server.evaluation.alternatives import Alternative
-from booking.server.records import BookingRequest, Change, Record
+from booking.server.records import BookingChange, BookingRequest, Record
 from booking.server.service import BookingService
 from booking.server.store import Store, open_store
 from booking.server.store_records import Block
@@ -60,7 +60,7 @@ class World:
         """By a change; or by a new booking, after a cancellation."""
         lost = self.lost
         if offer.model == lost.model and offer.topology == lost.topology:
-            change = Change(start=offer.start, end=offer.end, count=offer.count)
+            change = BookingChange(start=offer.start, end=offer.end, count=offer.count)
             return self.service.change(ALICE, lost.id, change)
         self.service.cancel(ALICE, lost.id)
         request = BookingRequest(
@@ -104,26 +104,6 @@ def test_every_alternative_can_be_booked_and_is_not_at_risk(
 def offered(tmp_path: Path, requested: str, left: str) -> set[str]:
     with world("sqlite", tmp_path / "one", requested, left) as here:
         return {offer.why for offer in here.offered}
-
-
-def test_a_planned_booking_at_risk_is_offered_fewer_gpus_of_its_model(tmp_path: Path) -> None:
-    assert offered(tmp_path, "planned", "half") == {"fewer-gpus"}
-
-
-def test_a_planned_booking_at_risk_is_offered_another_model(tmp_path: Path) -> None:
-    assert offered(tmp_path, "a pair", "nothing") == {"other-model"}
-
-
-def test_a_planned_booking_at_risk_is_offered_several_nodes(tmp_path: Path) -> None:
-    assert "several-nodes" in offered(tmp_path, "planned", "two on each")
-
-
-def test_a_running_booking_at_risk_is_offered_only_changes_of_itself(tmp_path: Path) -> None:
-    assert offered(tmp_path, "running", "half") == {"fewer-gpus"}
-
-
-def test_a_running_booking_has_no_alternative_when_no_gpu_of_its_model_is_left(tmp_path: Path) -> None:
-    assert offered(tmp_path, "running", "nothing") == set()
 
 
 def test_a_booking_that_is_not_at_risk_has_no_alternatives(tmp_path: Path) -> None:

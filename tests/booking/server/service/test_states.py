@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from booking.server.errors import RefusedError
-from booking.server.records import Change, Record, State
+from booking.server.records import BookingChange, Record, State
 from booking.server.service import BookingService
 from booking.server.service.states import STATES, TABLE, VERBS, Next, Verb, Why, rejection
 from booking.server.store import Store
@@ -31,7 +31,7 @@ def in_state(service: BookingService, clock: FakeClock, state: State) -> Record:
 
 def applied(service: BookingService, verb: Verb, record: Record) -> Record:
     doing: dict[Verb, Callable[[], Record]] = {
-        "change": lambda: service.change(ALICE, record.id, Change(end=record.end + timedelta(days=1))),
+        "change": lambda: service.change(ALICE, record.id, BookingChange(end=record.end + timedelta(days=1))),
         "release": lambda: service.release(ALICE, record.id),
         "cancel": lambda: service.cancel(ALICE, record.id),
     }
@@ -70,13 +70,17 @@ def test_each_verb_has_in_each_state_the_effect_of_the_table(
 Ways = dict[tuple[State, Verb], dict[State, Callable[[BookingService, Record, datetime], Record]]]
 WAYS: Ways = {
     ("planned", "change"): {
-        "planned": lambda service, record, _: service.change(ALICE, record.id, Change(end=record.end + HOUR)),
-        "active": lambda service, record, now: service.change(ALICE, record.id, Change(start=now)),
+        "planned": lambda service, record, _: service.change(
+            ALICE, record.id, BookingChange(end=record.end + HOUR)
+        ),
+        "active": lambda service, record, now: service.change(ALICE, record.id, BookingChange(start=now)),
     },
     ("planned", "cancel"): {"cancelled": lambda service, record, _: service.cancel(ALICE, record.id)},
     ("active", "change"): {
-        "active": lambda service, record, _: service.change(ALICE, record.id, Change(end=record.end + HOUR)),
-        "ended": lambda service, record, now: service.change(ALICE, record.id, Change(end=now)),
+        "active": lambda service, record, _: service.change(
+            ALICE, record.id, BookingChange(end=record.end + HOUR)
+        ),
+        "ended": lambda service, record, now: service.change(ALICE, record.id, BookingChange(end=now)),
     },
     ("active", "release"): {"ended": lambda service, record, _: service.release(ALICE, record.id)},
 }

@@ -23,7 +23,7 @@ from booking.policy.limits import Limits
 from booking.server.calendar import peak
 from booking.server.capacity.capacity import Capacity
 from booking.server.errors import RefusedError
-from booking.server.records import BookingRequest, Change, Record
+from booking.server.records import BookingChange, BookingRequest, Record
 from booking.server.service import BookingService
 from booking.server.store import Store, open_store
 from cluster.fake.clock import FakeClock
@@ -153,15 +153,15 @@ def request_for(dice: Dice, scenario: Scenario, days: int = DAYS) -> BookingRequ
     )
 
 
-def a_change(dice: Dice, scenario: Scenario, record: Record) -> Change:
+def a_change(dice: Dice, scenario: Scenario, record: Record) -> BookingChange:
     """Longer or shorter, more or fewer GPUs, or at another time, where it has not begun."""
     days = timedelta(days=1 + dice.below(LONGEST))
     if dice.below(3) == 0:
-        return Change(count=1 + dice.below(scenario.most))
+        return BookingChange(count=1 + dice.below(scenario.most))
     if dice.below(2) and record.start >= day(1):
         start = day(1 + dice.below(DAYS))
-        return Change(start=start, end=start + days)
-    return Change(end=max(record.start, day(0)) + days)
+        return BookingChange(start=start, end=start + days)
+    return BookingChange(end=max(record.start, day(0)) + days)
 
 
 class Crowd:
@@ -211,7 +211,7 @@ class Crowd:
         becomes = msgspec.structs.replace(record, **changes)
         start = max(becomes.start, self._clock.now())
         wanted = Wanted(record.user, start, becomes.end, becomes.count, changing=record.id)
-        change = partial(self._service.change, somebody(record.user), record.id, Change(**changes))
+        change = partial(self._service.change, somebody(record.user), record.id, BookingChange(**changes))
         return self._submit(wanted, change) or record
 
     def _end(self, record: Record) -> None:

@@ -1,6 +1,5 @@
 """Backup and restore by the command, as administrators use it; in both directions between both databases."""
 
-import gzip
 import os
 import pty
 import re
@@ -188,41 +187,6 @@ def test_l9_a_server_with_an_overwritten_database_neither_reads_nor_writes_it(
                 ask()
     with closing(open_store(url)) as store:
         assert (store.change(), store.records_ending_after(day(0))) == (0, [])
-
-
-def test_a_truncated_or_altered_copy_restores_nothing(url: str, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    with closing(open_store(url)) as store:
-        filled(store)
-    back_up(url, copy)
-    assert copy.stat().st_mode & 0o777 == 0o600
-    whole = copy.read_bytes()
-    lines = gzip.decompress(whole).replace(b"alice", b"carol")
-    for damaged in (whole[:-20], whole[:200], b"", b"minutes", gzip.compress(lines), gzip.compress(b"{}\n")):
-        copy.write_bytes(damaged)
-        empty = a_database("sqlite", tmp_path / "empty")
-        with pytest.raises(StoreError, match="not a backup of ours, or a damaged one"):
-            restore(copy, empty)
-    assert not (tmp_path / "empty").exists()
-
-
-def test_a_copy_never_replaces_a_file(url: str, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    copy.write_text("dear")
-    open_store(url).close()
-    with pytest.raises(StoreError, match="is there already"):
-        back_up(url, copy)
-    assert copy.read_text() == "dear"
-
-
-@pytest.mark.parametrize(
-    "words", [("backup", "/nowhere/copy"), ("restore", "/nowhere/copy"), ("schema", "1")]
-)
-def test_an_impossible_command_is_reported_in_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
-    done = command(f"sqlite:///{tmp_path / 'none.db'}", *words)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "Traceback" not in done.stderr
 
 
 def test_copying_a_missing_database_does_not_create_it(tmp_path: Path) -> None:

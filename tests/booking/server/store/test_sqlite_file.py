@@ -1,7 +1,6 @@
 """The file of a database: private, held open, and identified by itself and not by its name (law L9)."""
 
 import os
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,15 +8,10 @@ from pathlib import Path
 import pytest
 
 from booking.server.errors import StoreError, StoreGoneError
-from booking.server.store.sqlite import SqliteEngine
 from booking.server.store.sqlite_file import DatabaseFile, prepare_file
 
 MARKED = 68
 """Where SQLite's format has the application id: four bytes."""
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 @pytest.fixture
@@ -42,13 +36,6 @@ def written(path: Path, content: bytes, at: int = 0) -> None:
 
 def test_the_mark_is_the_application_id_in_the_header_of_the_file(file: DatabaseFile) -> None:
     assert file.mark() == b"mark"
-
-
-def test_a_file_that_is_still_the_same_is_used(file: DatabaseFile, path: Path) -> None:
-    file.check(b"mark")
-    written(path, b"another page", at=80)
-    path.chmod(0o640)
-    file.check(b"mark")
 
 
 def replaced(path: Path) -> None:
@@ -119,35 +106,6 @@ def test_a_closed_file_reports_that_the_server_ends_and_is_closed_once(
         assert str(error.value) == f"The booking database {path} is closed: the booking server ends."
 
 
-@pytest.mark.parametrize(
-    ("name", "uri"),
-    [("a.db", "a.db"), ("50% of? #a.db", "50%25%20of%3F%20%23a.db"), ("β.db", "%CE%B2.db")],
-)
-def test_sqlite_gets_a_path_of_any_name_and_creates_nothing(tmp_path: Path, name: str, uri: str) -> None:
-    with closing(prepare_file(tmp_path / name)) as file:
-        assert file.uri == f"file:{tmp_path}/{uri}?mode=rw"
-
-
-@pytest.mark.parametrize("before", [0o600, 0o644, 0o666, 0o400])
-def test_a_file_is_made_private_and_keeps_its_content(path: Path, before: int) -> None:
-    path.write_bytes(b"dear")
-    path.chmod(before)
-    prepare_file(path).close()
-    assert (mode(path), path.read_bytes()) == (0o600, b"dear")
-
-
-def test_a_missing_file_is_created_with_its_folders_for_its_owner_only(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "b" / "bookings.db"
-    prepare_file(path).close()
-    assert (path.read_bytes(), mode(path), mode(path.parent)) == (b"", 0o600, 0o700)
-
-
-def test_a_path_is_absolute_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with closing(prepare_file(Path("bookings.db"))) as file:
-        assert file.path == tmp_path / "bookings.db"
-
-
 def test_no_child_process_gets_the_file(file: DatabaseFile) -> None:
     assert not os.get_inheritable(file.descriptor)
 
@@ -171,26 +129,3 @@ def test_a_path_that_cannot_be_opened_is_reported_with_what_it_needs(
         f"The booking database {tmp_path / place} cannot be opened: {why}. "
         "It needs a folder that the booking server may write."
     )
-
-
-def test_a_folder_is_refused_as_a_database(tmp_path: Path) -> None:
-    with pytest.raises(StoreError) as error:
-        prepare_file(tmp_path)
-    assert str(error.value) == f"The booking database {tmp_path} is not a file."
-
-
-# --- the engine --------------------------------------------------------------------------------------
-
-
-def test_every_connection_waits_for_the_disk_and_for_others(path: Path) -> None:
-    with closing(SqliteEngine(prepare_file(path))) as engine, closing(engine.connect()) as line:
-        settings = [line.rows(f"PRAGMA {name}") for name in ("synchronous", "cache_size", "busy_timeout")]
-        assert settings == [[(2,)], [(-512,)], [(5000,)]]
-        assert engine.name == str(path)
-
-
-def test_an_engine_accepts_any_file_before_its_log_is_kept(path: Path) -> None:
-    """The file is being created or restored."""
-    with closing(SqliteEngine(prepare_file(path))) as engine:
-        path.unlink()
-        engine.check()

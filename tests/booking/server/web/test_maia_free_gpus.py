@@ -40,23 +40,11 @@ def test_free_gpus_are_added_up_over_the_nodes_by_model() -> None:
     assert Seen().free() == {A100: 3, A6000: 1}
 
 
-def test_a_gpu_that_a_pod_holds_is_not_free() -> None:
-    seen = Seen()
-    seen.on("n0", "GPU-n0-1")
-    assert seen.free() == {A100: 2, A6000: 1}
-
-
 def test_a_gpu_that_is_held_for_a_booked_pod_is_not_free() -> None:
     seen = Seen()
     hold = encode_hold(Hold(node="n0", devices=("GPU-n0-0",)))
     seen.cache.of(PODS).upsert(a_pod("waits").of("alice").asks(1).with_annotation(names.HOLD, hold).obj)
     assert seen.free() == {A100: 2, A6000: 1}
-
-
-def test_an_unhealthy_gpu_is_not_free() -> None:
-    seen = Seen()
-    seen.cache.of(NODES).upsert(a_node("n1", a100(0, "n1", health="unhealthy"), version=2))
-    assert seen.free()[A100] == 2
 
 
 def test_on_a_cordoned_node_nothing_is_free_although_its_models_are_listed() -> None:

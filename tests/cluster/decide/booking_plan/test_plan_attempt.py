@@ -7,8 +7,6 @@ import pytest
 from cluster.decide.booking_plan import Item, ModelPlan, Placed, PlanAttempt
 from cluster.decide.booking_plan.model_plan import DEPTH, SPANS
 
-_FOUR = {"n0": 4, "n1": 2, "n2": 3}
-
 
 def _item(key: str, start: int = 5, end: int = 9, size: int = 1) -> Item:
     return Item(start=start, key=key, serial=0, end=end, size=size)
@@ -26,35 +24,6 @@ def _there(attempt: PlanAttempt, node: str) -> list[Item]:
     return list(node_plan.items)
 
 
-# --- best fit ------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("size", "node"), [(1, "n1"), (2, "n1"), (3, "n2"), (4, "n0")])
-def test_an_item_takes_the_smallest_room_that_is_large_enough(size: int, node: str) -> None:
-    item = _item("a", size=size)
-    attempt = _attempt(_FOUR)
-    assert attempt.place_all([item])
-    assert dict(attempt.places) == {item: node}
-
-
-def test_the_first_of_equal_rooms_by_name_is_taken() -> None:
-    item = _item("a")
-    attempt = _attempt({"n2": 2, "n1": 2, "n3": 1, "n0": 4}, (_item("b"), "n0"), (_item("c"), "n3"))
-    assert attempt.place_all([item])
-    assert dict(attempt.places) == {item: "n1"}
-
-
-def test_an_item_that_is_larger_than_every_node_has_no_place() -> None:
-    attempt = _attempt(_FOUR)
-    assert not attempt.place_all([_item("a", size=5)])
-    assert dict(attempt.places) == {}
-
-
-def test_bookings_that_follow_each_other_can_share_a_device() -> None:
-    first, second = _item("a", 0, 5), _item("b", 5, 9)
-    attempt = _attempt({"n0": 1}, (first, "n0"), fixed_until=99)
-    assert attempt.place_all([second])
-    assert not attempt.place_all([_item("c", 4, 5)])
-
-
 def test_the_largest_item_is_placed_first_so_that_all_find_room() -> None:
     one, two, large = _item("a", size=2), _item("b", size=2), _item("c", size=3)
     attempt = _attempt({"n0": 3, "n1": 4}, steps=0)
@@ -68,17 +37,6 @@ def test_items_that_the_attempt_has_already_placed_are_counted() -> None:
     assert dict(attempt.places) == {_item("a"): "n0", _item("b"): "n1"}
 
 
-def test_none_of_several_is_placed_where_one_has_no_place() -> None:
-    attempt = _attempt({"n0": 1}, fixed_until=99)
-    assert not attempt.place_all([_item("a"), _item("b")])
-    assert dict(attempt.places) == {}
-    assert _there(attempt, "n0") == []
-
-
-def test_placing_no_items_succeeds_without_a_change() -> None:
-    assert _attempt({}).place_all([])
-
-
 # --- what an attempt is given --------------------------------------------------------------------------
 def test_an_item_that_is_put_on_a_node_is_there_even_if_it_does_not_fit() -> None:
     attempt, item = _attempt({"n0": 1}), _item("a", size=9)
@@ -88,54 +46,8 @@ def test_an_item_that_is_put_on_a_node_is_there_even_if_it_does_not_fit() -> Non
     assert not attempt.place_all([_item("b")])
 
 
-def test_an_item_that_is_taken_off_leaves_room_on_its_node() -> None:
-    item = _item("a")
-    attempt = _attempt({"n0": 1}, (item, "n0"), fixed_until=99)
-    assert not attempt.place_all([_item("b")])
-    attempt.take(item, "n0")
-    assert (dict(attempt.places), _there(attempt, "n0")) == ({}, [])
-    assert attempt.place_all([_item("b")])
-
-
-def test_the_plan_below_an_attempt_stays_as_it_was() -> None:
-    item = _item("a")
-    plan = ModelPlan({"n0": 1}, [(item, "n0")])
-    attempt = PlanAttempt(plan, fixed_until=0)
-    attempt.take(item, "n0")
-    attempt.place_all([_item("b")])
-    assert list(plan.node_plans["n0"].items) == [item]
-    assert plan.rooms(5, 9) == [(0, "n0")]
-    assert list(attempt.plan().node_plans["n0"].items) == [_item("b")]
-
-
 def test_an_unknown_node_has_no_plan() -> None:
     assert _attempt({"n0": 1}).node_plan("gone") is None
-
-
-def test_blocked_devices_are_no_room_and_blocks_of_unknown_nodes_are_ignored() -> None:
-    blocks = [("n0", 5, 9, 1), ("n1", 5, 9, 99), ("gone", 0, 99, 1)]
-    plan = ModelPlan({"n0": 3, "n1": 1}, blocks=blocks)
-    assert plan.rooms(0, 6) == [(0, "n1"), (2, "n0")]
-    assert plan.rooms(9, 10) == [(1, "n1"), (3, "n0")]
-    assert list(plan.overfull(0)) == []
-
-
-# --- making room ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("fixed_until", "is_placed"), [(4, True), (5, False)])
-def test_items_that_begin_by_the_fixed_instant_are_not_moved_for_others(
-    fixed_until: int, *, is_placed: bool
-) -> None:
-    small, large = _item("a"), _item("b", size=2)
-    attempt = _attempt({"n0": 2, "n1": 1}, (small, "n0"), fixed_until=fixed_until)
-    assert attempt.place_all([large]) == is_placed
-    assert dict(attempt.places) == ({small: "n1", large: "n0"} if is_placed else {})
-
-
-def test_fixed_items_are_not_moved_either() -> None:
-    small, large = _item("a"), _item("b", size=2)
-    attempt = _attempt({"n0": 2, "n1": 1}, (small, "n0"))
-    attempt.fix([small])
-    assert not attempt.place_all([large])
 
 
 def test_items_make_room_for_each_other_in_a_row() -> None:
@@ -166,16 +78,6 @@ def test_items_that_must_be_on_the_same_node_are_not_moved_off_it() -> None:
     assert not attempt.place_all([first, second], {first: "n0", second: "n0"})
     assert attempt.place_all([first, second], {first: "n1"})
     assert dict(attempt.places) == {first: "n1", second: "n0"}
-
-
-def test_an_item_that_must_be_on_an_unknown_node_has_no_place() -> None:
-    item = _item("a")
-    assert not _attempt({"n0": 1}).place_all([item], {item: "gone"})
-
-
-def test_an_item_that_must_be_on_a_node_too_small_for_it_has_no_place() -> None:
-    item = _item("a", size=2)
-    assert not _attempt({"n0": 1, "n1": 2}).place_all([item], {item: "n0"})
 
 
 def _crowded(*placed: Placed, devices: Mapping[str, int]) -> PlanAttempt:
@@ -217,12 +119,6 @@ def test_all_items_are_placed_again_where_no_room_can_be_made(fixed_until: int) 
     assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([_LATE], [_EARLY, _WIDE])
 
 
-def test_items_that_have_not_begun_move_when_all_are_placed_again() -> None:
-    attempt = _attempt({"n0": 1, "n1": 3}, (_WIDE, "n1"), (_EARLY, "n0"))
-    assert attempt.place_all([_LATE])
-    assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([_LATE], [_EARLY, _WIDE])
-
-
 def test_nothing_changes_where_placing_all_again_fails_too() -> None:
     attempt = _attempt({"n0": 1, "n1": 3}, (_WIDE, "n1"))
     assert not attempt.place_all([_EARLY, _LATE, _item("d", 4, 5)])
@@ -256,13 +152,6 @@ def test_making_room_costs_steps() -> None:
     assert attempt.left == 8
 
 
-# --- the plan ------------------------------------------------------------------------------------------
-def test_the_rooms_of_a_span_are_ordered_by_size_then_by_name() -> None:
-    plan = ModelPlan({"n2": 1, "n1": 3, "n0": 2}, [(_item("a"), "n1"), (_item("b"), "n2")])
-    assert plan.rooms(0, 9) == [(0, "n2"), (2, "n0"), (2, "n1")]
-    assert plan.rooms(9, 20) == [(1, "n2"), (2, "n0"), (3, "n1")]
-
-
 def test_the_rooms_of_many_spans_are_cached_for_a_while_and_always_right() -> None:
     plan = ModelPlan({"n0": 2}, [(_item("a", 10, 20), "n0")])
     first, _ = plan.rooms(0, 10), plan.rooms(0, 20)
@@ -271,47 +160,3 @@ def test_the_rooms_of_many_spans_are_cached_for_a_while_and_always_right() -> No
         assert plan.rooms(0, end) == [(2 if end <= 10 else 1, "n0")]
         assert len(plan._rooms) <= SPANS
     assert plan.rooms(0, 10) == [(2, "n0")]
-
-
-def test_an_unplaced_item_is_placed_when_put_and_becomes_unplaced_when_its_node_is_gone() -> None:
-    lost, here = _item("a"), _item("b")
-    plan = ModelPlan({"n0": 1}, [(lost, "gone"), (here, "n0")])
-    found = plan.changed([(lost, "gone"), (here, "n0")], [(here, "away"), (lost, "n0")])
-    assert found.unplaced == (here,)
-    assert list(found.node_plans["n0"].items) == [lost]
-    assert (plan.unplaced, list(plan.node_plans["n0"].items)) == ((lost,), [here])
-
-
-def test_unplaced_items_are_reported_in_their_order() -> None:
-    lost = [_item(key) for key in "abcdef"]
-    found = ModelPlan({}).changed((), [(item, "gone") for item in reversed(lost)])
-    assert found.unplaced == tuple(lost)
-
-
-def test_overfull_nodes_are_reported_span_by_span() -> None:
-    placed = [(_item("a", 0, 10), "n0"), (_item("b", 2, 4), "n0"), (_item("c", 6, 8), "n0")]
-    plan = ModelPlan({"n0": 1, "n1": 5}, placed)
-    assert list(plan.overfull(0)) == [("n0", 2, 4), ("n0", 6, 8)]
-    assert list(plan.overfull(3)) == [("n0", 3, 4), ("n0", 6, 8)]
-    assert list(plan.overfull(8)) == []
-
-
-def test_a_full_node_is_not_overfull() -> None:
-    assert list(ModelPlan({"n0": 2}, [(_item("a", size=2), "n0")]).overfull(0)) == []
-
-
-@pytest.mark.parametrize(
-    ("size", "length", "found"), [(1, 99, 0), (2, 5, 0), (2, 6, 9), (3, 5, 0), (3, 6, 9), (4, 1, None)]
-)
-def test_the_first_gap_is_the_earliest_of_the_nodes_that_are_large_enough(
-    size: int, length: int, found: int | None
-) -> None:
-    plan = ModelPlan({"n0": 3, "n1": 1}, [(_item("a", size=2), "n0")])
-    assert plan.first_gap(0, length, size) == found
-
-
-def test_a_plan_without_nodes_has_no_gap_and_every_item_is_unplaced() -> None:
-    plan = ModelPlan({}, [(_item("b"), "n0"), (_item("a"), "n0")])
-    assert plan.first_gap(0, 1, 1) is None
-    assert plan.unplaced == (_item("a"), _item("b"))
-    assert plan.rooms(0, 1) == []

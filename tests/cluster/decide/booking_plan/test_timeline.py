@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from cluster.decide.booking_plan import Timeline
 from cluster.decide.booking_plan.segment import LENGTH
-from cluster.decide.booking_plan.timeline import BEGINNING, INDEFINITELY
 
 _LOADS = st.lists(
     st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 4)).filter(
@@ -27,16 +26,6 @@ def _added(loads: list[tuple[int, int, int]]) -> Timeline:
     for load in loads:
         steps = steps.plus(*load)
     return steps
-
-
-@given(_LOADS, st.integers(0, 30), st.integers(1, 10))
-def test_the_highest_level_of_a_span_is_that_of_its_fullest_instant(
-    loads: list[tuple[int, int, int]], start: int, length: int
-) -> None:
-    for steps in (Timeline.of(loads), _added(loads)):
-        levels = [_level(loads, at) for at in range(start, start + length)]
-        assert steps.most(start, start + length) == max(levels)
-        assert steps.busiest(start, start + length) == (start + levels.index(max(levels)), max(levels))
 
 
 @given(_LOADS, st.data())
@@ -129,27 +118,6 @@ _STAIRS = [(10, 40, 1), (20, 30, 2)]
 """1 from 10, 3 from 20, 1 from 30, nothing from 40."""
 
 
-def test_an_empty_timeline_has_nothing_in_use_at_any_time() -> None:
-    for steps in (Timeline(), Timeline.of([])):
-        assert steps.most(BEGINNING, INDEFINITELY) == 0
-        assert steps.spans() == []
-        assert steps.next_change(BEGINNING) is None
-        assert steps.last_change() == BEGINNING
-        assert steps.first_gap(5, 100, 0) == 5
-
-
-@pytest.mark.parametrize("load", [(5, 5, 1), (6, 5, 1)])
-def test_a_load_without_length_changes_nothing(load: tuple[int, int, int]) -> None:
-    assert Timeline.of([load]).spans() == []
-    steps = Timeline.of(_STAIRS)
-    assert steps.plus(*load) is steps
-
-
-def test_a_load_of_nothing_changes_nothing() -> None:
-    steps = Timeline.of(_STAIRS)
-    assert steps.plus(12, 14, 0) is steps
-
-
 @pytest.mark.parametrize("is_added", [True, False])
 def test_loads_that_touch_are_one_step_where_they_are_equal(*, is_added: bool) -> None:
     loads = [(0, 5, 2), (5, 9, 2)]
@@ -167,99 +135,12 @@ def test_the_spans_are_reported_with_their_levels_and_without_the_pauses() -> No
     ]
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "level"),
-    [(0, 10, 0), (0, 11, 1), (10, 20, 1), (19, 20, 1), (19, 21, 3), (29, 31, 3), (30, 99, 1), (40, 99, 0)],
-)
-def test_the_highest_level_is_that_of_a_half_open_span(start: int, end: int, level: int) -> None:
-    assert Timeline.of(_STAIRS).most(start, end) == level
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "found"),
-    [(0, 99, (20, 3)), (25, 99, (25, 3)), (30, 99, (30, 1)), (0, 20, (10, 1)), (40, 99, (40, 0))],
-)
-def test_the_busiest_instant_is_the_first_at_which_it_is_fullest(
-    start: int, end: int, found: tuple[int, int]
-) -> None:
-    assert Timeline.of(_STAIRS).busiest(start, end) == found
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "turns"),
-    [
-        (0, 20, [(0, 0), (10, 1)]),
-        (0, 21, [(0, 0), (10, 1), (20, 3)]),
-        (10, 30, [(10, 1), (20, 3)]),
-        (15, 16, [(15, 1)]),
-        (35, 99, [(35, 1), (40, 0)]),
-    ],
-)
-def test_the_turns_of_a_span_begin_at_its_start_and_end_before_its_end(
-    start: int, end: int, turns: list[tuple[int, int]]
-) -> None:
-    assert Timeline.of(_STAIRS).levels_in(start, end) == turns
-
-
-@pytest.mark.parametrize(("after", "turn"), [(0, 10), (9, 10), (10, 20), (39, 40), (40, None)])
-def test_the_next_turn_is_after_the_instant(after: int, turn: int | None) -> None:
-    assert Timeline.of(_STAIRS).next_change(after) == turn
-
-
-def test_the_last_turn_is_the_end_of_the_last_load() -> None:
-    assert Timeline.of(_STAIRS).last_change() == 40
-    assert Timeline.of(_STAIRS).plus(30, 70, 1).last_change() == 70
-    assert _long().last_change() == 4 * _MANY
-
-
-@pytest.mark.parametrize(
-    ("not_before", "length", "ceiling", "found"),
-    [
-        (0, 10, 0, 0),
-        (0, 11, 0, 40),
-        (5, 5, 0, 5),
-        (6, 5, 0, 40),
-        (0, 20, 1, 0),
-        (0, 21, 1, 30),
-        (20, 1, 2, 30),
-        (20, 99, 3, 20),
-        (45, 99, 0, 45),
-    ],
-)
-def test_a_gap_is_long_enough_if_it_lasts_until_the_level_rises(
-    not_before: int, length: int, ceiling: int, found: int
-) -> None:
-    assert Timeline.of(_STAIRS).first_gap(not_before, length, ceiling) == found
-
-
-def test_there_is_no_gap_where_the_level_stays_too_high_until_the_end() -> None:
-    steps = Timeline.of(_STAIRS)
-    assert steps.first_gap(0, 1, -1) is None
-    assert steps.first_gap(45, 1, -1) is None
-
-
 _MANY = 5 * LENGTH
 
 
 def _long(*more: tuple[int, int, int]) -> Timeline:
     """A load of 1 in every other step of two, and these loads: several stretches."""
     return Timeline.of([*((at, at + 2, 1) for at in range(2, 4 * _MANY, 4)), *more])
-
-
-def test_a_gap_that_spans_stretches_is_found_where_it_begins() -> None:
-    # All is full but for a pause that begins in one stretch and ends two stretches later.
-    start, end = 4 * LENGTH, 12 * LENGTH
-    full = Timeline.of([(at, at + 2, 1 + at // 2 % 2) for at in range(0, start, 2)])
-    for at in range(end, end + 4 * LENGTH, 2):
-        full = full.plus(at, at + 2, 1 + at // 2 % 2)
-    assert full.first_gap(0, end - start, 0) == start
-    assert full.first_gap(0, end - start + 1, 0) == end + 4 * LENGTH
-
-
-def test_whole_stretches_within_the_ceiling_are_one_gap() -> None:
-    steps = _long((0, 1, 9), (3 * _MANY, 3 * _MANY + 1, 9))
-    assert steps.first_gap(0, 3 * _MANY - 1, 1) == 1
-    assert steps.first_gap(0, 3 * _MANY, 1) == 3 * _MANY + 1
 
 
 def test_adding_a_load_rebuilds_only_its_own_stretches_and_shares_the_others() -> None:

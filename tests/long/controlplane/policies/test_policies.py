@@ -37,7 +37,6 @@ NODES: Final = "/api/v1/nodes"
 NODE: Final = f"{NODES}/node-a"
 NAMESPACES: Final = "/api/v1/namespaces"
 TEMPLATES: Final = f"{NAMESPACES}/{HOME}/podtemplates"
-LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{US}/leases"
 CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 VISIBLE: Final = names.VISIBLE_DEVICES_VARIABLE
 GPU: Final = {

@@ -5,12 +5,11 @@ from datetime import timedelta
 import pytest
 
 from booking.controller.reclaimer.evictor import DECIDED_WITHIN
-from booking.controller.reclaimer.snapshot import MIRROR_STALE_AFTER
-from cluster import event_reasons, names
+from cluster import event_reasons
 from cluster.kube.errors import Refusal, Request, Unreachable, refused
 from cluster.kube.resources import BOOKINGS
 from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
-from tests.fakes.objects import EPOCH, a_pod
+from tests.fakes.objects import EPOCH
 
 HOUR = timedelta(hours=1)
 
@@ -31,28 +30,6 @@ def cluster() -> FakeCluster:
 def ending(cluster: FakeCluster, name: str = "b-1") -> list[str] | None:
     found = cluster.kube.get(BOOKINGS, name).status.ending
     return None if found is None else list(found)
-
-
-def test_nothing_ends_before_the_end(cluster: FakeCluster) -> None:
-    cluster.after(3599)
-    assert ending(cluster) is None
-    assert cluster.ended() == []
-
-
-def test_only_the_covered_pod_ends_at_the_end_of_its_booking(cluster: FakeCluster) -> None:
-    cluster.after(3600)
-    assert ending(cluster) == ["uid-a"]
-    cluster.reconcile()
-    assert cluster.ended() == ["a"]
-    assert cluster.exists("b")
-
-
-def test_releasing_a_booking_ends_its_pod(cluster: FakeCluster) -> None:
-    cluster.clock.advance(60)
-    cluster.renew()
-    cluster.end_booking()
-    cluster.reconcile(2)
-    assert cluster.ended() == ["a"]
 
 
 def test_a_pod_that_was_never_bound_keeps_waiting_without_a_booking() -> None:
@@ -101,14 +78,6 @@ def test_the_pods_that_end_are_chosen_once(cluster: FakeCluster) -> None:
     assert cluster.ended() == []
 
 
-def test_a_pod_that_another_booking_covers_by_now_keeps_running(cluster: FakeCluster) -> None:
-    cluster.book("b-2", start=EPOCH + HOUR, end=EPOCH + 2 * HOUR)
-    cluster.after(3600)
-    cluster.reconcile(2)
-    assert cluster.ended() == []
-    assert cluster.annotation("a", names.BOOKING) == "b-2"
-
-
 def test_a_pod_about_to_end_is_spared_when_a_booking_covers_it_at_the_last_moment(
     cluster: FakeCluster,
 ) -> None:
@@ -117,16 +86,6 @@ def test_a_pod_about_to_end_is_spared_when_a_booking_covers_it_at_the_last_momen
     cluster.reconcile(2)
     assert ending(cluster) == ["uid-a"]
     assert cluster.ended() == []
-
-
-def test_a_pod_that_was_created_after_the_end_does_not_end(cluster: FakeCluster) -> None:
-    cluster.clock.advance(3600)
-    cluster.gone("a")
-    later = {"metadata": {"creationTimestamp": "2026-11-23T10:00:00Z"}}
-    cluster.create(a_pod("new").of("alice").asks(1), later)
-    cluster.renew()
-    cluster.reconcile(2)
-    assert ending(cluster) == []
 
 
 def test_a_booking_whose_end_was_just_moved_ends_no_pod(cluster: FakeCluster) -> None:
@@ -148,32 +107,6 @@ def test_moving_the_end_after_the_decision_spares_the_pod(cluster: FakeCluster) 
     assert cluster.ended() == []
 
 
-def test_nothing_is_decided_or_ended_while_the_mirror_is_stale(cluster: FakeCluster) -> None:
-    cluster.stop_mirror()
-    cluster.after(3600)
-    cluster.reconcile(3)
-    assert ending(cluster) is None
-
-
-def test_decided_ends_wait_for_the_mirror(cluster: FakeCluster) -> None:
-    cluster.after(3600)
-    assert ending(cluster) == ["uid-a"]
-    cluster.stop_mirror()
-    cluster.clock.advance(MIRROR_STALE_AFTER)
-    cluster.renew()
-    cluster.reconcile(2)
-    assert cluster.ended() == []
-    assert cluster.evictor.wanted == frozenset()
-
-
-def test_evictions_continue_while_the_mirror_is_stale() -> None:
-    cluster = FakeCluster().contended()
-    cluster.stop_mirror()
-    cluster.after(600)
-    cluster.reconcile(2)
-    assert cluster.evicted() == ["b3"]
-
-
 def test_a_booking_missing_from_the_api_server_ends_no_pod(cluster: FakeCluster) -> None:
     cluster.clock.advance(3600)
     cluster.renew()
@@ -192,25 +125,6 @@ def test_a_failed_end_is_retried(cluster: FakeCluster) -> None:
     assert cluster.ended() == ["a"]
 
 
-def test_a_booking_of_one_gpu_ends_the_one_pod_that_it_covered(cluster: FakeCluster) -> None:
-    cluster.create(a_pod("early").of("alice").asks(1).on("n0", {"main": ("GPU-n0-2",)}), older(hours=5))
-    cluster.reconcile()
-    assert cluster.annotation("a", names.BOOKING) == "b-1"
-    assert cluster.annotation("early", names.BOOKING) is None
-    cluster.after(3600)
-    assert ending(cluster) == ["uid-a"]
-
-
-def test_a_process_restarted_between_the_steps_carries_on(cluster: FakeCluster) -> None:
-    cluster.restart()
-    cluster.after(3600)
-    cluster.restart()
-    cluster.reconcile()
-    cluster.restart()
-    cluster.reconcile(2)
-    assert cluster.ended() == ["a"]
-
-
 def test_a_reclaimer_that_starts_days_later_still_ends_the_pod(cluster: FakeCluster) -> None:
     cluster.leads = False
     cluster.after(3 * 86400)
@@ -218,11 +132,6 @@ def test_a_reclaimer_that_starts_days_later_still_ends_the_pod(cluster: FakeClus
     cluster.leads = True
     cluster.reconcile(2)
     assert cluster.ended() == ["a"]
-
-
-def older(*, hours: int) -> dict[str, object]:
-    at = EPOCH - timedelta(hours=hours)
-    return {"metadata": {"creationTimestamp": at.strftime("%Y-%m-%dT%H:%M:%SZ")}}
 
 
 def test_a_controller_that_stalled_between_decision_and_end_checks_again_first(cluster: FakeCluster) -> None:

@@ -60,29 +60,11 @@ def test_equivalent_annotations_in_another_spelling_are_left_alone(cluster: Fake
     assert patches(cluster) == 0
 
 
-@pytest.mark.parametrize("text", ["1900-01-01T00:00:00Z", "tomorrow", ""])
-def test_a_wrong_end_is_corrected(cluster: FakeCluster, text: str) -> None:
-    cluster.annotate("a", names.BOOKING, "b-1")
-    cluster.annotate("a", names.TERMINATE_AT, text)
-    cluster.book()
-    cluster.reconcile(2)
-    assert cover_of(cluster) == ("b-1", "2026-11-25T09:00:00Z")
-
-
 def test_a_forged_annotation_is_removed(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.BOOKING, "b-of-somebody")
     cluster.annotate("a", names.TERMINATE_AT, "2099-01-01T00:00:00Z")
     cluster.reconcile(2)
     assert cover_of(cluster) == (None, None)
-
-
-def test_the_cover_annotations_stay_until_the_pods_that_end_are_chosen(cluster: FakeCluster) -> None:
-    cluster.book(end=EPOCH + timedelta(hours=1))
-    cluster.reconcile()
-    cluster.stop_mirror()
-    cluster.after(3600)
-    cluster.reconcile(2)
-    assert cluster.annotation("a", names.BOOKING) == "b-1"
 
 
 def test_a_pod_that_does_not_end_with_its_booking_loses_the_cover_annotations(cluster: FakeCluster) -> None:
@@ -103,10 +85,3 @@ def test_a_failed_write_is_retried_and_delays_no_other_pod(cluster: FakeCluster)
     assert {cover_of(cluster)[0], cover_of(cluster, "a2")[0]} == {"b-1", None}
     cluster.after(1)
     assert {cover_of(cluster)[0], cover_of(cluster, "a2")[0]} == {"b-1"}
-
-
-def test_a_terminating_pod_is_not_written(cluster: FakeCluster) -> None:
-    cluster.create(a_pod("t").of("alice").asks(1).on("n0", {"main": ("GPU-n0-1",)}).terminating())
-    cluster.book()
-    cluster.reconcile(2)
-    assert cover_of(cluster, "t") == (None, None)

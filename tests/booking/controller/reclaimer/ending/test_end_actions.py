@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from booking.controller.reclaimer.snapshot import MIRROR_STALE_AFTER
 from booking.eviction.settings import EndAction, EvictionSettings
 from cluster import event_reasons, names
 from cluster.kube.resources import BOOKINGS
@@ -44,14 +43,6 @@ def cover_of(cluster: FakeCluster, name: str) -> tuple[str | None, str | None]:
     return cluster.annotation(name, names.BOOKING), cluster.annotation(name, names.TERMINATE_AT)
 
 
-def test_by_default_a_bare_pod_comes_back_without_a_gpu_and_a_controllers_pod_stays() -> None:
-    cluster = ended(EvictionSettings())
-    assert decided(cluster) == (("uid-bare",), "without-gpu")
-    assert cluster.ended() == ["bare"]
-    assert cluster.evictor.why["bare"].back == "without-gpu"
-    assert cluster.exists("owned")
-
-
 def test_one_event_reports_that_a_pod_that_stays_is_opportunistic_from_now_on() -> None:
     cluster = ended(EvictionSettings())
     cluster.restart()
@@ -67,19 +58,6 @@ def test_one_event_reports_that_a_pod_that_stays_is_opportunistic_from_now_on() 
         "The booking b-1 that covered this pod was over at 2026-11-23 10:00 UTC."
         " It stays, but must leave when a booked pod needs its GPUs."
     )
-
-
-def test_a_pod_that_stays_is_evicted_only_when_a_booked_pod_needs_its_gpu() -> None:
-    cluster = ended(EvictionSettings())
-    cluster.after(600)
-    assert cluster.evicted() == []
-    for index in (0, 2, 3):
-        cluster.opportunist(f"b{index}", index, minutes=600)
-    cluster.book("b-2", user="bob", start=EPOCH, end=EPOCH + 48 * HOUR)
-    cluster.waiting("hers", user="carol")
-    cluster.book("b-3", user="carol", start=EPOCH, end=EPOCH + 48 * HOUR)
-    cluster.reconcile(2)
-    assert cluster.evicted() == ["owned"]
 
 
 def test_a_pod_that_stays_can_be_evicted_at_once_for_the_next_booked_pod() -> None:
@@ -99,28 +77,12 @@ def test_a_pod_that_stays_can_be_evicted_at_once_for_the_next_booked_pod() -> No
     assert cluster.evicted() == ["owned"]
 
 
-@pytest.mark.parametrize("action", ["recreate-without-gpu", "delete"])
-def test_a_controllers_pod_can_be_ended_too_and_is_left_to_its_controller(action: EndAction) -> None:
-    cluster = ended(EvictionSettings(end_action_with_controller=action))
-    assert decided(cluster)[0] == ("uid-bare", "uid-owned")
-    assert sorted(cluster.ended()) == ["bare", "owned"]
-    assert "Its controller may make another pod" in cluster.evictor.why["owned"].message
-
-
 def test_a_bare_pod_can_be_deleted_for_good() -> None:
     cluster = ended(EvictionSettings(end_action_without_controller="delete"))
     assert decided(cluster) == (("uid-bare",), "never")
     why = cluster.evictor.why["bare"]
     assert why.back == "never"
     assert why.message.endswith("It does not come back.")
-
-
-def test_bare_pods_can_stay_as_well() -> None:
-    cluster = ended(EvictionSettings(end_action_without_controller="demote"))
-    assert decided(cluster)[0] == ()
-    assert cluster.ended() == []
-    assert cover_of(cluster, "bare") == (None, None)
-    assert cluster.reasons("bare").count(event_reasons.BOOKING_ENDED) == 1
 
 
 @pytest.mark.parametrize("later", ["demote", "recreate-without-gpu"])
@@ -166,21 +128,6 @@ def test_the_event_of_a_waiting_pod_says_that_it_keeps_waiting() -> None:
     assert [text.partition("UTC. ")[2] for text in messages] == ["It goes on waiting, without a booking."]
 
 
-def test_no_pod_becomes_opportunistic_while_the_mirror_is_stale() -> None:
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.book(end=EPOCH + HOUR)
-    cluster.create(a_pod("owned").of("alice").asks(1), OWNED)
-    cluster.bind("owned", 0)
-    cluster.reconcile()
-    cluster.stop_mirror()
-    cluster.after(3600)
-    cluster.reconcile(3)
-    assert decided(cluster) == (None, None)
-    assert cover_of(cluster, "owned")[0] == "b-1"
-    assert event_reasons.BOOKING_ENDED not in cluster.reasons("owned")
-
-
 def test_no_pod_becomes_opportunistic_when_the_end_was_just_moved() -> None:
     cluster = FakeCluster()
     cluster.add_node()
@@ -210,21 +157,3 @@ def test_a_pod_that_the_next_booking_covers_at_once_gets_no_event_about_a_lost_b
     cluster.reconcile(2)
     assert cover_of(cluster, "owned")[0] == "b-2"
     assert event_reasons.BOOKING_ENDED not in cluster.reasons("owned")
-
-
-def test_a_pod_whose_booking_ends_while_the_mirror_is_stale_ends_when_the_mirror_is_back() -> None:
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.book(count=2, end=EPOCH + HOUR)
-    cluster.create(a_pod("bare").of("alice").asks(1))
-    cluster.create(a_pod("owned").of("alice").asks(1), OWNED)
-    cluster.bind("bare", 0)
-    cluster.bind("owned", 1)
-    cluster.reconcile()
-    cluster.stop_mirror()
-    cluster.after(3600 + MIRROR_STALE_AFTER)
-    assert cluster.ended() == []
-    cluster.resume_mirror()
-    cluster.reconcile(3)
-    assert cluster.ended() == ["bare"]
-    assert cover_of(cluster, "owned") == (None, None)

@@ -60,14 +60,6 @@ def settle(cluster: FakeCluster) -> None:
     cluster.after(2)
 
 
-def test_a_pod_is_warned_a_day_an_hour_and_a_quarter_of_an_hour_before(cluster: FakeCluster) -> None:
-    counts = []
-    for before in (DAY + MINUTE, DAY, HOUR + MINUTE, HOUR, 16 * MINUTE, 15 * MINUTE, MINUTE):
-        go_to(cluster, before)
-        counts.append(len(warnings(cluster)))
-    assert counts == [0, 1, 1, 2, 2, 3, 3]
-
-
 def test_a_warning_says_when_the_booking_ends_what_happens_then_and_what_to_do(cluster: FakeCluster) -> None:
     go_to(cluster, HOUR)
     (warning,) = warnings(cluster)
@@ -109,29 +101,6 @@ def test_the_warning_of_a_waiting_pod_says_that_it_keeps_waiting(cluster: FakeCl
     )
 
 
-def test_a_pod_that_starts_late_gets_only_the_nearest_warning(cluster: FakeCluster) -> None:
-    go_to(cluster, 10 * MINUTE)
-    cluster.waiting("late")
-    settle(cluster)
-    assert [text.partition("UTC, ")[2][:23] for text in warnings(cluster, "late")] == [
-        "in less than 15 minutes"
-    ]
-
-
-def test_a_one_day_booking_is_announced_in_its_second_half_not_when_its_pod_starts() -> None:
-    cluster = FakeCluster()
-    cluster.add_node()
-    end = EPOCH + DAY
-    cluster.book(end=end)
-    cluster.waiting("a")
-    cluster.bind("a", 0)
-    counts = []
-    for before in (DAY - timedelta(seconds=2), HOUR + MINUTE, HOUR, 15 * MINUTE):
-        go_to(cluster, before, end=end)
-        counts.append(len(warnings(cluster)))
-    assert counts == [0, 0, 1, 2]
-
-
 @pytest.mark.parametrize(
     ("ladder", "start", "since", "expected"),
     [
@@ -151,24 +120,6 @@ def test_no_warning_comes_in_the_first_half_of_a_pods_time_and_a_last_one_always
     assert found == expected
 
 
-def test_a_restarted_process_repeats_no_warning(cluster: FakeCluster) -> None:
-    for before in (DAY, HOUR):
-        go_to(cluster, before)
-        cluster.restart()
-        settle(cluster)
-    assert len(warnings(cluster)) == 2
-
-
-def test_prolonging_a_booking_starts_its_warnings_over(cluster: FakeCluster) -> None:
-    go_to(cluster, HOUR)
-    cluster.end_booking(at=EPOCH + 4 * DAY)
-    cluster.reconcile(2)
-    assert len(warnings(cluster)) == 1
-    go_to(cluster, HOUR, end=EPOCH + 4 * DAY)
-    assert "2026-11-27 09:00 UTC, in less than 1 hour" in warnings(cluster)[-1]
-    assert len(warnings(cluster)) == 2
-
-
 def test_a_pod_that_the_next_booking_covers_at_once_is_not_warned(cluster: FakeCluster) -> None:
     cluster.book("b-2", start=EPOCH + 2 * DAY, end=EPOCH + 5 * DAY)
     go_to(cluster, MINUTE)
@@ -184,12 +135,6 @@ def test_only_the_pod_that_the_smaller_next_booking_leaves_out_is_warned(cluster
     assert (len(warnings(cluster, "a")), len(warnings(cluster, "b"))) == (0, 1)
 
 
-def test_no_pod_without_a_booking_is_warned(cluster: FakeCluster) -> None:
-    cluster.opportunist("other", 1)
-    go_to(cluster, MINUTE)
-    assert warnings(cluster, "other") == []
-
-
 def test_no_pod_is_warned_while_the_mirror_is_stale(cluster: FakeCluster) -> None:
     cluster.stop_mirror()
     go_to(cluster, HOUR)
@@ -197,12 +142,6 @@ def test_no_pod_is_warned_while_the_mirror_is_stale(cluster: FakeCluster) -> Non
     cluster.resume_mirror()
     settle(cluster)
     assert len(warnings(cluster)) == 1
-
-
-def test_a_process_that_does_not_lead_warns_no_pod(cluster: FakeCluster) -> None:
-    cluster.leads = False
-    go_to(cluster, HOUR)
-    assert warnings(cluster) == []
 
 
 def test_a_pod_that_another_leader_has_marked_in_the_meantime_is_not_warned_again(

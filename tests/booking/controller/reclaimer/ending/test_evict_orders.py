@@ -41,20 +41,6 @@ def test_the_pod_that_an_order_names_is_evicted_once_and_the_message_says_by_who
     assert why.back == "without-gpu"
 
 
-def test_the_evicted_pod_comes_back_as_its_annotation_says(cluster: FakeCluster) -> None:
-    cluster.annotate("a", names.ON_EVICT, "requeue")
-    cluster.annotate("a", names.EVICT, ORDER)
-    cluster.reconcile(2)
-    assert cluster.evictor.why["a"].back == "as-it-was"
-
-
-@pytest.mark.parametrize("text", ["", "true", "{}", '{"by": "root"}', '{"by": 1, "reason": 2, "at": 3}'])
-def test_a_malformed_order_evicts_no_pod(cluster: FakeCluster, text: str) -> None:
-    cluster.annotate("a", names.EVICT, text)
-    cluster.reconcile(3)
-    assert cluster.evictor.left == []
-
-
 def test_an_order_that_is_withdrawn_has_no_effect(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.EVICT, ORDER)
     cluster.evictor.meanwhile = lambda: (cluster.annotate("a", names.EVICT, None), cluster.sync())

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from booking.controller.reclaimer.ending.maia_requests import MESSAGE
 from booking.eviction.settings import EvictionSettings
 from cluster import names
 from cluster.kube.errors import Refusal, Request, refused
@@ -34,14 +33,6 @@ def requested(*, terms: EvictionSettings | None = None, until: str | None = at(-
 @pytest.fixture
 def cluster() -> FakeCluster:
     return requested()
-
-
-def test_an_expired_pod_ends_once_and_its_owner_reads_why(cluster: FakeCluster) -> None:
-    cluster.reconcile(3)
-    assert cluster.evictor.left == [("b", "ended")]
-    why = cluster.evictor.why["b"]
-    assert why.message == MESSAGE == "This pod was past its terminate-at, and an administrator has ended it."
-    assert (why.grace_seconds, why.back, why.overrides_budget) == (77, "without-gpu", False)
 
 
 @pytest.mark.parametrize(
@@ -118,14 +109,6 @@ def test_an_end_that_the_api_server_refuses_is_counted_and_retried_and_blocks_no
     assert metric.samples[0].value == 1
     cluster.after(1)
     assert sorted(cluster.ended()) == ["b", "c"]
-
-
-def test_a_restarted_process_finds_the_request_on_the_pod(cluster: FakeCluster) -> None:
-    cluster.evictor.failing.append(FORBIDDEN)
-    cluster.reconcile()
-    cluster.restart()
-    cluster.reconcile()
-    assert cluster.ended() == ["b"]
 
 
 def test_no_pod_is_ended_when_maia_is_not_honoured() -> None:

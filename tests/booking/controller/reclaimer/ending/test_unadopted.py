@@ -46,16 +46,6 @@ def test_an_unadopted_pod_gets_one_event_and_carries_no_booking(cluster: FakeClu
     assert "n0" in messages[0]
 
 
-def test_a_pod_evicted_for_a_booked_pod_comes_back_with_its_gpu_request(cluster: FakeCluster) -> None:
-    cluster.after(3600)
-    cluster.waiting("b", 2, user="bob")
-    cluster.reconcile()
-    cluster.after(3)
-    cluster.reconcile()
-    assert cluster.evicted() == ["a"]
-    assert cluster.evictor.why["a"].back == "as-it-was"
-
-
 @pytest.mark.parametrize(("value", "back"), [("delete", "never"), ("recreate-without-gpu", "without-gpu")])
 def test_an_evicted_unadopted_pod_comes_back_as_its_annotation_says(
     cluster: FakeCluster, value: str, back: str
@@ -67,12 +57,6 @@ def test_an_evicted_unadopted_pod_comes_back_as_its_annotation_says(
     cluster.after(3)
     cluster.reconcile()
     assert cluster.evictor.why["a"].back == back
-
-
-def test_an_unadopted_pod_does_not_end_with_the_booking(cluster: FakeCluster) -> None:
-    cluster.after(9 * 3600)
-    cluster.reconcile(3)
-    assert cluster.ended() == []
 
 
 def test_an_unadopted_pod_stays_when_the_earlier_booking_that_covered_it_ends(cluster: FakeCluster) -> None:

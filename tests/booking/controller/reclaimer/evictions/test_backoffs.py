@@ -30,10 +30,6 @@ def backoffs(clock: FakeClock) -> Backoffs:
     return Backoffs(clock, Longest())
 
 
-def test_a_comeback_that_was_never_refused_may_be_tried(backoffs: Backoffs) -> None:
-    assert backoffs.is_over("v")
-
-
 @pytest.mark.parametrize(
     ("random", "share"), [(Longest(), 1.0), (Shortest(), 0.5)], ids=["longest", "shortest"]
 )
@@ -47,14 +43,6 @@ def test_pauses_double_up_to_the_longest_and_have_jitter_of_one_half(
         assert not backoffs.is_over("v")
         clock.advance(0.01)
         assert backoffs.is_over("v"), "at its end, not after it"
-
-
-def test_each_comeback_has_its_own_pause(clock: FakeClock, backoffs: Backoffs) -> None:
-    backoffs.begin("v")
-    backoffs.begin("v")
-    backoffs.begin("w")
-    clock.advance(0.5)
-    assert (backoffs.is_over("v"), backoffs.is_over("w")) == (False, True)
 
 
 @pytest.mark.parametrize("how", ["end", "forget"])
@@ -112,9 +100,3 @@ def test_an_explanation_is_reported_when_it_is_new_and_rarely_repeated(
         answers.append(backoffs.should_report("v", message))
         clock.advance(wait)
     assert answers == reported
-
-
-def test_each_comeback_has_its_own_explanation(backoffs: Backoffs) -> None:
-    assert backoffs.should_report("v", "No.")
-    assert backoffs.should_report("w", "No.")
-    assert not backoffs.should_report("v", "No.")

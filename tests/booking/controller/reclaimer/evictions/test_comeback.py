@@ -14,9 +14,7 @@ from booking.controller.reclaimer.evictions.comeback import (
     is_owned,
     next_step,
     on_eviction,
-    origin_of,
     reason_in,
-    victim_of,
 )
 from cluster import event_reasons, names
 from cluster.kube.resources import PodTemplate
@@ -294,12 +292,6 @@ def test_only_a_controllers_pod_is_brought_back_by_its_owner() -> None:
     assert is_owned(owned(controller=True))
     assert not is_owned(owned())
     assert not is_owned(a_pod().obj)
-
-
-def test_template_and_returning_pod_name_the_pod_that_they_replace() -> None:
-    assert victim_of(STORED) == "v"
-    assert origin_of(returning()) == "v"
-    assert origin_of(victim()) is None
 
 
 @pytest.mark.parametrize(

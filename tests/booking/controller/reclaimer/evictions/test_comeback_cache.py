@@ -59,27 +59,6 @@ def version_of(seen: ComebackCache, uid: str = "v") -> str | None:
 # --- pods ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("versions", "kept"),
-    [([1, 2], "2"), ([2, 1], "2"), ([2, 2], "2"), ([10, 9], "10"), (["a", "b"], "b"), (["b", "a"], "a")],
-    ids=["in order", "reordered", "repeated", "as numbers", "incomparable", "incomparable the other way"],
-)
-def test_the_newer_of_two_states_of_a_pod_is_kept(
-    seen: ComebackCache, versions: list[int | str], kept: str
-) -> None:
-    for version in versions:
-        seen.pods.upsert(pod(version))
-    assert version_of(seen) == kept
-
-
-def test_a_deleted_pod_is_dropped_whatever_version_its_deletion_reports(seen: ComebackCache) -> None:
-    seen.pods.upsert(pod(5))
-    seen.pods.remove(pod(3))
-    assert not seen.knows("v")
-    seen.pods.remove(pod(3))
-    assert seen.victims() == []
-
-
 def test_our_own_write_is_cached_at_once_and_a_late_event_does_not_undo_it(seen: ComebackCache) -> None:
     seen.wrote_pod(pod(5))
     seen.pods.upsert(pod(4, finalizer=False))
@@ -96,44 +75,7 @@ def test_the_release_of_a_pod_does_not_cache_it_again_after_the_watch_removed_it
     assert version_of(seen) == ("5" if known else None)
 
 
-@pytest.mark.parametrize(
-    ("version", "finalizer", "stays"),
-    [("9", True, True), ("10", True, False), ("9", False, False)],
-    ids=["ours and newer", "the list is as new", "released"],
-)
-def test_a_list_made_before_our_write_does_not_undo_it(
-    seen: ComebackCache, version: str, *, finalizer: bool, stays: bool
-) -> None:
-    seen.pods.upsert(pod(10, finalizer=finalizer))
-    seen.pods.replace([pod(1, uid="other", name="q")], version)
-    assert seen.knows("v") is stays
-    assert seen.knows("other")
-
-
-def test_a_list_with_an_older_version_of_a_pod_that_we_wrote_keeps_the_newer(seen: ComebackCache) -> None:
-    seen.pods.upsert(pod(10))
-    seen.pods.replace([pod(8)], "9")
-    assert version_of(seen) == "10"
-    seen.pods.replace([pod(12)], "12")
-    assert version_of(seen) == "12"
-
-
 # --- templates -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("versions", "kept"),
-    [([1, 2], "2"), ([2, 1], "2"), ([10, 9], "10")],
-    ids=["in order", "reordered", "as numbers"],
-)
-def test_the_newer_of_two_states_of_a_template_is_kept(
-    seen: ComebackCache, versions: list[int], kept: str
-) -> None:
-    for version in versions:
-        seen.templates.upsert(template(version))
-    found = seen.template("v")
-    assert found is not None
-    assert found.metadata.resource_version == kept
 
 
 def test_objects_that_carry_only_our_label_are_not_cached(seen: ComebackCache) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from cluster import event_reasons, names
 from cluster.kube.resources import LIMIT_RANGES, POD_TEMPLATES, PODS
-from cluster.objects.pods import Pod, asks_for_gpus
 from tests.booking.controller.reclaimer.evictions.comeback_rounds import (
     CREATE,
     DUE_AT,
@@ -27,54 +26,6 @@ from tests.booking.controller.reclaimer.evictions.comebacks import NAMESPACE, gp
 @pytest.fixture
 def round_() -> Round:
     return Round()
-
-
-def test_a_pod_comes_back_with_our_finalizer_and_label_until_the_template_is_gone(round_: Round) -> None:
-    round_.template(due=True)
-    round_.sync()
-    round_.kube.before("DELETE", lambda: found.append(round_.pod()))
-    found: list[Pod | None] = []
-    round_.reconcile()
-    (back,) = found
-    assert back is not None
-    assert back.metadata.finalizers == (names.COMEBACK,)
-    assert back.metadata.labels == {"app": "x", names.COMEBACK: "true"}
-    after = round_.pod()
-    assert after is not None
-    assert (after.metadata.finalizers, after.metadata.labels) == (None, {"app": "x"})
-    assert not asks_for_gpus(after)
-
-
-@pytest.mark.parametrize("released", [False, True], ids=["with our finalizer", "released by another process"])
-def test_a_pod_that_another_process_has_brought_back_is_not_created_again(
-    round_: Round, *, released: bool
-) -> None:
-    round_.template(due=True)
-    round_.sync()
-    round_.returning(finalizers=() if released else (names.COMEBACK,), label=not released)
-    rest = [FORGET] if released else [FORGET, PATCH_POD]
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, *rest]
-    assert round_.recorder.events == []
-    pod = round_.pod()
-    assert pod is not None
-    assert (pod.metadata.uid, pod.metadata.finalizers) == ("r", None)
-
-
-def test_another_pod_that_has_taken_the_name_stays_and_is_reported(round_: Round) -> None:
-    round_.template(due=True)
-    round_.sync()
-    theirs = round_.kube.put(PODS, gpu_pod(uid="theirs"))
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, FORGET]
-    assert round_.pod() == theirs
-    assert round_.recorder.events == [
-        (
-            "p",
-            event_reasons.COMEBACK_DROPPED,
-            "A pod that was taken away does not come back: team/p has taken its name.",
-        )
-    ]
-    round_.sync()
-    assert round_.reconcile() == []
 
 
 @pytest.mark.parametrize("exists", [True, False], ids=["it still exists", "gone when it was looked up"])

@@ -160,19 +160,6 @@ def test_a_withdrawal_clears_our_condition_and_keeps_the_conditions_of_others(ro
     ]
 
 
-@pytest.mark.parametrize(
-    ("left", "is_marked"),
-    [({"leaving": True}, True), ({"leaving": False, "finalizers": ()}, False)],
-    ids=["it leaves already", "its controller replaces it"],
-)
-def test_the_condition_is_cleared_only_on_a_pod_that_stays(
-    round_: Round, left: dict[str, Any], *, is_marked: bool
-) -> None:
-    round_.comebacks.clear_disruption(round_.victim(marked=True, **left))
-    condition = round_.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE).status["conditions"][1]
-    assert (condition["status"] == "True") is is_marked
-
-
 def test_a_condition_that_another_has_cleared_is_not_written_again(round_: Round) -> None:
     before = round_.victim(marked=True)
     round_.sync()
@@ -264,25 +251,6 @@ def test_a_refusal_that_may_pass_is_reported_when_it_does_not(round_: Round, fai
     assert [(reason, message) for _, reason, message in round_.recorder.events] == REPORTED
 
 
-def test_pauses_double_up_to_half_a_minute_and_start_over_after_progress(round_: Round) -> None:
-    round_.template(due=True)
-    round_.sync()
-    for pause in (0.5, 1, 2, 4, 8, 16, 30, 30):
-        round_.kube.fail("POST", error(403))
-        assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE]
-        round_.clock.advance(pause - 0.01)
-        assert round_.reconcile() == []
-        round_.clock.advance(0.02)
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE, FORGET, PATCH_POD]
-    round_.template(due=True)
-    round_.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
-    round_.sync()
-    round_.kube.fail("POST", error(403))
-    round_.reconcile()
-    round_.clock.advance(0.51)
-    assert CREATE in round_.reconcile(), "the first pause again"
-
-
 @pytest.mark.parametrize(
     "left", [Step.DUE, Step.ENDED, Step.MISSING, Step.STAYS], ids=["create", "mark due", "restore", "undo"]
 )
@@ -297,15 +265,6 @@ def test_an_api_server_that_does_not_answer_ends_the_round_and_the_next_one_goes
         round_.comebacks.reconcile(frozenset())
     round_.kube.down = False
     assert round_.reconcile(), "without a pause: it is not this comeback's fault"
-
-
-def test_a_refused_comeback_blocks_no_other(round_: Round) -> None:
-    for name in ("p", "q", "s"):
-        round_.template(due=True, name=name, uid=f"uid-{name}")
-    round_.sync()
-    round_.kube.fail("POST", error(403))
-    round_.reconcile()
-    assert [round_.pod(name) is None for name in ("p", "q", "s")] == [True, False, False]
 
 
 # --- conflicts -----------------------------------------------------------------------------------------
@@ -356,13 +315,6 @@ def test_a_template_whose_victim_no_watch_has_reported_yet_is_kept(round_: Round
     assert round_.reconcile() == [READ_POD]
     assert round_.seen.knows("v"), "it has our finalizer: it is cached, and read once"
     assert round_.reconcile() == []
-
-
-def test_a_template_whose_pod_is_back_already_is_deleted_and_the_pod_released(round_: Round) -> None:
-    round_.template()
-    round_.returning()
-    round_.sync(pods=False)
-    assert round_.reconcile() == [READ_POD, FORGET, PATCH_POD]
 
 
 def test_an_unwatched_victim_that_must_still_leave_is_read_again_after_a_pause(round_: Round) -> None:

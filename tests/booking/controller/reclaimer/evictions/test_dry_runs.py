@@ -35,15 +35,6 @@ def test_a_dry_run_made_ahead_is_not_repeated_at_the_eviction() -> None:
     assert world.calls == [*DRY_RUN_CALLS, "POST podtemplates", "PATCH pods/p", "POST pods/p/eviction"]
 
 
-def test_a_dry_run_made_ahead_writes_nothing() -> None:
-    world = World()
-    before = world.kube.raw(PODS, "p", namespace=NAMESPACE)
-    world.evictor.prepare(world.victim, back="without-gpu")
-    assert world.kube.raw(PODS, "p", namespace=NAMESPACE) == before
-    assert world.templates == 0
-    assert len(world.kube.list(PODS).items) == 1
-
-
 def test_a_pod_that_has_changed_since_its_dry_run_gets_another() -> None:
     world = World()
     world.evictor.prepare(world.victim, back="without-gpu")
@@ -102,15 +93,6 @@ def test_a_pod_that_does_not_come_back_gets_no_dry_run() -> None:
     owned = world.kube.put(PODS, gpu_pod("owned", ownerReferences=[owner]))
     world.evictor.prepare(owned, back="without-gpu")
     assert world.calls == []
-
-
-def test_a_pod_prepared_for_eviction_gets_no_further_dry_run() -> None:
-    world = World()
-    world.kubelet_works = False
-    world.round()
-    before = len(world.calls)
-    world.evictor.prepare(world.victim, back="without-gpu")
-    assert len(world.calls) == before
 
 
 def test_only_a_limited_number_of_dry_runs_is_made_ahead() -> None:

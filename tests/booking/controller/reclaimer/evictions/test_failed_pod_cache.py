@@ -120,16 +120,3 @@ def test_pods_stay_in_the_order_in_which_they_were_first_seen(watched: Watched, 
     else:
         watched.cache.replace([failed("c"), failed("a"), failed("b")], "1")
     assert [uid for uid, _, _ in watched.found] == ["b", "a", "c"]
-
-
-def test_pods_of_one_list_stay_in_its_order(watched: Watched) -> None:
-    watched.cache.replace([failed("b"), failed("a")], "1")
-    watched.cache.upsert(failed("c"))
-    assert [uid for uid, _, _ in watched.found] == ["b", "a", "c"]
-
-
-def test_each_event_is_reported_as_a_change(watched: Watched) -> None:
-    watched.cache.upsert(failed())
-    watched.cache.replace([], "1")
-    watched.cache.remove(failed())
-    assert watched.changes == 3

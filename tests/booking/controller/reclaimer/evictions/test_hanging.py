@@ -35,15 +35,6 @@ def test_a_hanging_victim_is_replaced_by_another(cluster: FakeCluster) -> None:
     assert "default/b3 should have gone long ago" in " ".join(message for _, _, message in cluster.events)
 
 
-def test_no_plan_counts_on_the_devices_of_a_hanging_pod(cluster: FakeCluster) -> None:
-    cluster.after((GRACE + HANGS_AFTER).total_seconds())
-    cluster.reconcile(2)
-    cluster.book("b-2")
-    cluster.waiting("c")
-    cluster.reconcile(2)
-    assert cluster.kept("c").victims == ("uid-b1",)
-
-
 def test_a_restarted_process_does_not_wait_from_the_beginning_again(cluster: FakeCluster) -> None:
     cluster.after((GRACE + HANGS_AFTER).total_seconds() - 1)
     cluster.restart()

@@ -6,8 +6,8 @@ from booking.controller.reclaimer.evictor import Back
 from cluster import event_reasons, names
 from cluster.kube.resources import PODS, WHOLE_PODS
 from cluster.objects.pods import has_condition
+from tests.booking.controller.reclaimer.chain import Chain
 from tests.booking.controller.reclaimer.evictions.comebacks import NAMESPACE, World
-from tests.booking.controller.reclaimer.test_chain import Chain
 from tests.fakes.objects import a_pod
 
 OWNER = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}

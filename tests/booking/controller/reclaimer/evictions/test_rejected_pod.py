@@ -13,7 +13,6 @@ from booking.controller.reclaimer.evictions.rejected_pod import (
 )
 from cluster import names
 from cluster.objects.failed_pods import FailedPod
-from cluster.objects.kubelet_rejection import is_rejected_by_kubelet
 
 LIMITS = {"limits": {names.GPU_RESOURCE: "1"}}
 KILLED = [{"name": "c", "state": {"terminated": {"finishedAt": "2026-11-20T08:00:00Z"}}}]
@@ -57,21 +56,6 @@ def failed(
 def test_a_pod_that_another_node_or_a_later_try_could_accept_comes_back(reason: str) -> None:
     assert verdict(failed(reason)) == "comes back"
     assert verdict(failed(reason, spec={"restartPolicy": "Never"})) == "comes back"
-
-
-@pytest.mark.parametrize("reason", [None, "Evicted", "DeadlineExceeded", "SysctlForbidden", "NodeLost"])
-def test_a_pod_that_failed_for_another_reason_stays_failed(reason: str | None) -> None:
-    assert verdict(failed(reason)) == "not ours"
-
-
-def test_a_pod_that_has_not_failed_is_not_refused_whatever_its_reason() -> None:
-    assert not is_rejected_by_kubelet(failed(status={"phase": "Pending"}))
-
-
-def test_a_pod_with_a_controller_is_left_to_it() -> None:
-    owner = {"kind": "ReplicaSet", "name": "r", "uid": "r"}
-    assert verdict(failed(ownerReferences=[{**owner, "controller": True}])) == "not ours"
-    assert verdict(failed(ownerReferences=[owner])) == "comes back"
 
 
 def test_a_pod_without_gpus_is_not_ours() -> None:
@@ -147,41 +131,6 @@ def test_a_pod_that_can_never_be_started_stays_failed_in_the_end() -> None:
     pod = not_started(before=10)
     assert verdict(pod) == "cannot start"
     assert "stays failed" in no_comeback_message(pod)
-
-
-def test_a_rejected_pod_whose_containers_were_not_started_has_not_begun() -> None:
-    assert verdict(not_started(reason="NodeShutdown")) == "comes back"
-
-
-def written(manager: str, at: str) -> dict[str, Any]:
-    return {"manager": manager, "operation": "Update", "subresource": "status", "time": at}
-
-
-@pytest.mark.parametrize(
-    ("manager", "updated_at", "found"),
-    [
-        ("kubelet", "2026-11-20T08:00:00Z", "comes back"),
-        ("kubelet", "2026-11-20T08:00:11Z", "comes back"),
-        ("kubelet", "2026-11-20T08:00:16Z", "has run"),
-        ("kubelet", "2026-11-22T08:00:00Z", "has run"),
-        ("somebody", "2026-11-22T08:00:00Z", "comes back"),
-    ],
-)
-def test_a_pod_accepted_long_ago_counts_as_run_even_if_the_kubelet_forgot_its_containers(
-    manager: str, updated_at: str, found: str
-) -> None:
-    pod = failed(
-        spec={"restartPolicy": "Never"},
-        status={"startTime": "2026-11-20T08:00:00Z"},
-        managedFields=[written(manager, updated_at)],
-    )
-    assert verdict(pod) == found
-
-
-def test_a_container_that_only_waited_has_not_started() -> None:
-    waiting = [{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}, "lastState": {}}]
-    pod = failed(spec={"restartPolicy": "Never"}, status={"containerStatuses": waiting})
-    assert verdict(pod) == "comes back"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from booking.controller.reclaimer.evictions.backoffs import REPEATED_AFTER
 from cluster import event_reasons, names
-from cluster.kube.errors import Forbidden, Refusal, Request, ServerError, Unreachable, refused
+from cluster.kube.errors import Refusal, Request, ServerError, refused
 from cluster.kube.resources import PODS, WHOLE_PODS
 from cluster.objects.pods import Pod, asks_for_gpus, first_created
 from cluster.objects.replaced_fields import Replaced, encode_replaced
@@ -12,7 +12,6 @@ from tests.booking.controller.reclaimer.evictions.comebacks import (
     NAMESPACE,
     REFUSED,
     World,
-    gpu_pod,
     refused_pod,
 )
 
@@ -35,10 +34,6 @@ def came_back(world: World) -> Pod:
 
 def events(world: World, reason: str) -> list[str]:
     return [message for _, event, message in world.recorder.events if event == reason]
-
-
-def forbidden(message: str) -> Forbidden:
-    return Forbidden(Request("POST", "pods"), Refusal(code=403, reason="Forbidden", message=message))
 
 
 def test_law_l4_a_rejected_pod_comes_back_with_its_gpus_owner_and_place_in_the_queue() -> None:
@@ -69,18 +64,6 @@ def test_the_owner_gets_two_events_in_the_kubelets_words() -> None:
     assert world.recorder.reasons == [event_reasons.REJECTED_BY_KUBELET] * 2
 
 
-def test_a_rejected_pod_waits_longer_after_each_rejection() -> None:
-    world = World("refused", annotations={names.USER: "bob", names.KUBELET_REJECTIONS: "3"})
-    reconcile(world)
-    world.clock.advance(7.5)
-    reconcile(world)
-    assert world.pod() == world.victim
-    world.clock.advance(1)
-    for _ in range(3):
-        reconcile(world)
-    assert came_back(world).metadata.annotation(names.KUBELET_REJECTIONS) == "4"
-
-
 def test_a_pod_rejected_again_counts_its_rejections_and_keeps_its_first_creation_time() -> None:
     ours = encode_replaced(Replaced(scheduler_name=names.SCHEDULER_NAME))
     world = World("refused", annotations={names.USER: "bob", names.REPLACED: ours})
@@ -95,24 +78,6 @@ def test_a_pod_rejected_again_counts_its_rejections_and_keeps_its_first_creation
     assert again.metadata.annotation(names.RECREATED_FROM) == first.metadata.uid
     assert again.metadata.annotation(names.KUBELET_REJECTIONS) == "2"
     assert first_created(again) == world.victim.metadata.creation_timestamp
-
-
-def test_a_pod_that_its_user_deletes_while_it_waits_stays_deleted() -> None:
-    world = World("refused")
-    reconcile(world)
-    world.kube.delete(PODS, "p", namespace=NAMESPACE)
-    world.play()
-    assert world.pod() is None
-    assert world.templates == 0
-
-
-def test_another_users_pod_of_the_same_name_stays() -> None:
-    world = World("refused")
-    reconcile(world)
-    world.kube.delete(PODS, "p", namespace=NAMESPACE)
-    theirs = world.kube.put(PODS, gpu_pod())
-    world.play()
-    assert world.pod() == theirs
 
 
 def test_a_rejected_pod_with_a_controller_is_not_touched() -> None:
@@ -163,17 +128,6 @@ def test_a_pod_whose_comeback_the_api_server_refuses_stays_and_the_reason_is_rep
     came_back(world)
 
 
-def test_an_object_quota_that_the_rejected_pod_itself_fills_does_not_stop_its_comeback() -> None:
-    world = World("refused")
-    reconcile(world)
-    world.clock.advance(2)
-    world.kube.fail("POST", forbidden("exceeded quota: count/pods=5"))
-    reconcile(world)
-    assert world.templates == 1
-    world.play()
-    came_back(world)
-
-
 def test_a_broken_webhook_keeps_the_pod_indefinitely_and_is_reported_again_after_a_while() -> None:
     world = World("refused")
     reconcile(world)
@@ -186,31 +140,6 @@ def test_a_broken_webhook_keeps_the_pod_indefinitely_and_is_reported_again_after
     assert len(events(world, event_reasons.COMEBACK_REFUSED)) == 2
     world.play()
     came_back(world)
-
-
-def test_an_unreachable_api_server_raises_an_error() -> None:
-    world = World("refused")
-    reconcile(world)
-    world.clock.advance(2)
-    world.kube.down = True
-    with pytest.raises(Unreachable):
-        world.evictor.reconcile(frozenset())
-    world.kube.down = False
-    world.play()
-    came_back(world)
-
-
-def test_a_refused_comeback_does_not_delay_another() -> None:
-    world = World("refused")
-    world.kube.put(PODS, refused_pod("q"))
-    reconcile(world)
-    world.clock.advance(2)
-    world.kube.fail("POST", forbidden("a policy forbids it"))
-    for _ in range(3):
-        reconcile(world)
-    found = [world.pod(name) for name in "pq"]
-    came = [pod for pod in found if pod and pod.metadata.annotation(names.RECREATED_FROM)]
-    assert [pod.metadata.name for pod in came] == ["q"]
 
 
 def test_an_eviction_overtaken_by_a_reboot_is_prepared_again_as_a_rejection() -> None:
@@ -233,15 +162,6 @@ def test_the_condition_on_a_deleted_pod_names_the_kubelets_rejection() -> None:
     pod = world.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE)
     reasons = [(one["type"], one["reason"]) for one in pod.status["conditions"]]
     assert reasons == [(names.DISRUPTION_TARGET, event_reasons.REJECTED_BY_KUBELET)]
-
-
-def test_a_rejected_pod_is_cached_until_it_is_removed() -> None:
-    world = World("refused")
-    reconcile(world)
-    assert world.evictor.failed.rejected != ()
-    (one,) = world.evictor.failed.rejected
-    world.evictor.failed.remove(one.pod)
-    assert world.evictor.failed.rejected == ()
 
 
 def test_no_call_is_made_while_a_pod_waits() -> None:

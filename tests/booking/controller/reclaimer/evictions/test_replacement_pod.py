@@ -137,25 +137,9 @@ def test_labels_of_gpu_nodes_are_no_longer_required() -> None:
     }
 
 
-def test_our_labels_that_count_models_are_no_longer_required_either() -> None:
-    ours = f"{names.MODEL_LABEL}NVIDIA-A100-SXM4-80GB"
-    assert spec_after(nodeSelector={ours: "2", "disk": "ssd"})["nodeSelector"] == {"disk": "ssd"}
-    assert required_after(term(ours)) == {}
-
-
 def test_a_term_about_gpus_alone_drops_the_whole_requirement() -> None:
     assert required_after(term("nvidia.com/gpu.present"), term("disk")) == {}
     assert required_after(term("nvidia.com/gpu.present")) == {}
-
-
-def test_a_term_that_never_matched_stays_as_it_is() -> None:
-    assert required_after({}, term("disk")) == {REQUIRED: {"nodeSelectorTerms": [{}, term("disk")]}}
-
-
-def test_a_named_node_stays_required() -> None:
-    fields = [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]
-    both = {**term("nvidia.com/gpu.present"), "matchFields": fields}
-    assert required_after(both) == {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}
 
 
 def test_other_affinities_and_tolerations_stay() -> None:

@@ -51,20 +51,6 @@ def test_after_the_limit_a_budget_is_overridden_and_the_override_is_recorded() -
     assert sample.value == 1
 
 
-def test_without_a_limit_budgets_are_respected_indefinitely_and_nothing_is_written() -> None:
-    cluster = cluster_with(*BOBS, limit=None)
-    wait(cluster, 3 * LIMIT)
-    assert (cluster.evicted(), since(cluster)) == ([], None)
-
-
-def test_a_pod_without_a_budget_is_evicted_first_whatever_it_loses() -> None:
-    cluster = cluster_with("b1", "b2", "b3")
-    wait(cluster, 10)
-    assert cluster.evicted() == ["b0"]
-    assert overridden(cluster) == []
-    assert since(cluster) is None
-
-
 def test_the_time_continues_when_the_controller_restarts() -> None:
     cluster = cluster_with(*BOBS)
     wait(cluster, 70)

@@ -7,13 +7,11 @@ from booking.controller.reclaimer.holds.hold_controller import BIND_DEADLINE, BO
 from booking.controller.reclaimer.holds.unevictable import SPARED_FOR
 from booking.eviction.settings import EvictionSettings
 from cluster import event_reasons, names
-from cluster.kube.errors import Refusal, Request, Unreachable, refused
+from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold
 from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import a_pod
-
-DOWN = Unreachable(Request("DELETE", "/"), "connection refused")
 
 
 def test_the_pod_that_loses_least_is_held_notified_and_evicted(cluster: FakeCluster) -> None:
@@ -55,25 +53,6 @@ def test_a_bound_pod_keeps_no_hold(cluster: FakeCluster) -> None:
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_hold_is_kept_until_its_victim_has_left(cluster: FakeCluster) -> None:
-    cluster.reconcile(2)
-    cluster.after(BOUND_WITHIN + 1)
-    cluster.after(BOUND_WITHIN + 1)
-    assert cluster.held() is not None
-    assert cluster.evicted() == ["b3"]
-
-
-def test_the_victim_gets_its_notice_before_it_is_evicted() -> None:
-    cluster = FakeCluster(terms=EvictionSettings(notice_seconds=30)).contended()
-    cluster.reconcile(2)
-    assert "09:00:30" in (cluster.annotation("b3", names.NOTICE) or "")
-    cluster.after(29)
-    assert cluster.evicted() == []
-    cluster.after(1)
-    assert cluster.evicted() == ["b3"]
-    assert cluster.reasons("b3") == [event_reasons.EVICTION_NOTICE]
-
-
 def test_a_free_device_of_a_hold_must_stay_free_for_the_bind_deadline(cluster: FakeCluster) -> None:
     cluster.book(count=2)
     cluster.create(a_pod("a").of("alice").asks(2))
@@ -101,70 +80,11 @@ def test_a_free_device_must_stay_free_even_when_the_agent_was_starting_at_first(
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_pod_bound_to_a_free_device_of_a_hold_keeps_it_and_the_hold_is_dropped(
-    cluster: FakeCluster,
-) -> None:
-    cluster.book(count=2)
-    cluster.create(a_pod("a").of("alice").asks(2))
-    cluster.gone("b0")
-    cluster.reconcile(2)
-    cluster.opportunist("late", 0, minutes=0)
-    cluster.reconcile()
-    assert cluster.held() is None
-    assert cluster.evicted() == []
-    assert event_reasons.HOLD_DROPPED in cluster.reasons("a")
-    cluster.reconcile()
-    assert set(cluster.kept().victims) == {"uid-late", "uid-b3"}
-
-
-def test_a_victim_that_is_booked_by_now_stays(cluster: FakeCluster) -> None:
-    cluster.reconcile()
-    cluster.book("b-2", user="bob")
-    cluster.annotate("b3", names.BOOKING, "b-2")
-    cluster.reconcile()
-    assert cluster.evicted() == []
-    assert cluster.held() is None
-    cluster.reconcile(2)
-    assert cluster.evicted() == ["b2"]
-
-
-def test_a_victim_that_was_just_booked_stays_even_while_the_watch_lags(cluster: FakeCluster) -> None:
-    cluster.reconcile()
-    cluster.book("b-2", user="bob", count=4)
-    cluster.reclaimer.reconcile()
-    assert cluster.evicted() == []
-
-
 def test_no_pod_is_evicted_for_a_pod_whose_booking_was_released(cluster: FakeCluster) -> None:
     cluster.reconcile()
     cluster.end_booking()
     cluster.reconcile(2)
     assert cluster.held() is None
-    assert cluster.evicted() == []
-
-
-def test_a_victim_with_a_notice_is_notified_when_it_may_stay() -> None:
-    cluster = FakeCluster(terms=EvictionSettings(notice_seconds=30)).contended()
-    cluster.reconcile(2)
-    cluster.end_booking()
-    cluster.reconcile(2)
-    assert cluster.annotation("b3", names.NOTICE) is None
-    assert cluster.reasons("b3") == [event_reasons.EVICTION_NOTICE, event_reasons.EVICTION_WITHDRAWN]
-    assert cluster.evictor.withdrawn == ["uid-b3"]
-    assert cluster.evictor.wanted == frozenset()
-
-
-def test_no_pod_is_evicted_for_a_pod_that_its_user_has_just_deleted(cluster: FakeCluster) -> None:
-    cluster.reconcile()
-    cluster.gone("a")
-    cluster.reclaimer.reconcile()  # the cache still shows it
-    assert cluster.evicted() == []
-
-
-def test_no_pod_is_evicted_for_a_pod_that_was_just_bound(cluster: FakeCluster) -> None:
-    cluster.reconcile()
-    cluster.bind("a", 3)
-    cluster.reclaimer.reconcile()
     assert cluster.evicted() == []
 
 
@@ -175,26 +95,6 @@ def test_no_pod_is_evicted_for_a_hold_that_another_has_replaced_in_the_meantime(
     assert cluster.evicted() == []
     cluster.reconcile()
     assert cluster.evicted() == ["b0"]
-
-
-def test_an_unresponsive_agent_ends_the_hold(cluster: FakeCluster) -> None:
-    cluster.reconcile()
-    cluster.lose_agent("n0")
-    for _ in range(8):
-        cluster.clock.advance(10)
-        cluster.renew()
-        cluster.sync()
-    cluster.reconcile()
-    assert cluster.held() is None
-    assert cluster.evicted() == []
-
-
-def test_a_protected_victim_stays_and_another_is_found(cluster: FakeCluster) -> None:
-    cluster.evictor.protected.add("b3")
-    cluster.reconcile(4)
-    assert cluster.evicted() == ["b2"]
-    assert cluster.annotation("b3", names.NOTICE) is None
-    assert event_reasons.HOLD_DROPPED not in cluster.reasons("a")
 
 
 def test_a_protected_victim_is_considered_again_after_a_while(cluster: FakeCluster) -> None:
@@ -257,20 +157,6 @@ def test_an_absent_scheduler_costs_the_pod_nothing(cluster: FakeCluster) -> None
     assert cluster.held() is None
 
 
-def test_a_bar_is_lifted_after_a_while_or_once_the_pod_is_bound(cluster: FakeCluster) -> None:
-    cluster.annotate("a", names.BARRED, "n0,n9")
-    cluster.reconcile()
-    assert cluster.held() is None
-    cluster.after(601)
-    assert cluster.annotation("a", names.BARRED) is None
-    cluster.reconcile()
-    assert cluster.held() is not None
-    cluster.annotate("a", names.BARRED, "n0")
-    cluster.bind("a", 3)
-    cluster.reconcile()
-    assert (cluster.annotation("a", names.BARRED), cluster.held()) == (None, None)
-
-
 def test_an_unreachable_api_server_costs_the_pod_nothing(cluster: FakeCluster) -> None:
     cluster.reconcile(2)
     cluster.gone("b3")
@@ -283,14 +169,6 @@ def test_an_unreachable_api_server_costs_the_pod_nothing(cluster: FakeCluster) -
     cluster.kube.down = False
     cluster.reconcile()
     assert cluster.held() is not None
-
-
-def test_a_failed_eviction_is_retried(cluster: FakeCluster) -> None:
-    cluster.evictor.failing.append(DOWN)
-    cluster.reconcile(2)
-    assert cluster.evicted() == []
-    cluster.after(1)
-    assert cluster.evicted() == ["b3"]
 
 
 @pytest.mark.parametrize("code", [400, 403, 422, 429, 500])
@@ -327,24 +205,6 @@ def test_an_unresponsive_webhook_is_held_against_no_victim(cluster: FakeCluster)
     assert [name for name, reason, _ in cluster.events if reason == event_reasons.EVICTION_NOTICE] == ["b3"]
 
 
-def test_a_controller_that_no_longer_leads_evicts_no_pod(cluster: FakeCluster) -> None:
-    cluster.reconcile()
-    cluster.sync()
-    cluster.kube.before("GET", lambda: setattr(cluster, "leads", False))
-    cluster.reclaimer.reconcile()
-    assert cluster.evicted() == []
-
-
-def test_a_hold_outlives_an_agent_that_restarts_at_once(cluster: FakeCluster) -> None:
-    cluster.reconcile()
-    cluster.stop_agent("n0")
-    cluster.reconcile(2)
-    assert (cluster.held() is not None, cluster.evicted()) == (True, [])
-    cluster.start_agent("n0")
-    cluster.reconcile()
-    assert cluster.evicted() == ["b3"]
-
-
 def test_an_agent_that_does_not_restart_ends_the_hold(cluster: FakeCluster) -> None:
     cluster.reconcile()
     cluster.stop_agent("n0")
@@ -367,35 +227,6 @@ def test_a_hold_without_victims_waits_for_pods_that_are_leaving_anyway(cluster: 
     assert held is not None
     assert (held.devices, held.victims) == (("GPU-n0-1",), ())
     assert cluster.evicted() == []
-
-
-def test_two_booked_pods_get_a_victim_each(cluster: FakeCluster) -> None:
-    cluster.book(count=2)
-    cluster.waiting("a2")
-    cluster.reconcile(2)
-    assert sorted(cluster.evicted()) == ["b2", "b3"]
-    assert {cluster.kept("a").devices, cluster.kept("a2").devices} == {("GPU-n0-2",), ("GPU-n0-3",)}
-
-
-def test_a_process_restarted_between_any_two_steps_carries_on(cluster: FakeCluster) -> None:
-    cluster.restart()
-    cluster.reconcile()
-    cluster.restart()
-    cluster.reconcile()
-    assert cluster.evicted() == ["b3"]
-    cluster.restart()
-    cluster.reconcile()
-    assert cluster.evicted() == ["b3"]
-    cluster.gone("b3")
-    cluster.restart()
-    cluster.reconcile()
-    assert cluster.held() is not None
-    cluster.bind("a", 3)
-    cluster.restart()
-    cluster.reconcile(2)
-    assert cluster.held() is None
-    assert cluster.evicted() == ["b3"]
-    assert [cluster.exists(name) for name in ("b0", "b1", "b2")] == [True] * 3
 
 
 def test_the_version_of_the_pod_stops_a_stale_leader(cluster: FakeCluster) -> None:

@@ -5,14 +5,12 @@ import pytest
 from booking.controller.reclaimer.holds.hold_controller import (
     BIND_DEADLINE,
     BOUND_WITHIN,
-    PAUSED_FOR,
     SEEN_WITHIN,
 )
 from cluster import event_reasons, names
 from cluster.fake.merging import merged
 from cluster.kube.resources import PODS
 from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
-from tests.fakes.objects import a_pod
 
 
 def outcomes(cluster: FakeCluster) -> dict[str, float]:
@@ -148,45 +146,6 @@ def test_a_dropped_hold_is_not_acted_on_and_not_dropped_again_while_the_cache_st
         cluster.reclaimer.reconcile()
     assert hold_writes(cluster) == 2
     assert cluster.evicted() == []
-
-
-def test_the_deletion_of_a_pod_with_a_hold_leaves_the_others_their_holds(cluster: FakeCluster) -> None:
-    cluster.book(count=2)
-    cluster.waiting("a2")
-    cluster.reconcile(2)
-    assert sorted(cluster.evicted()) == ["b2", "b3"]
-    cluster.gone("a")
-    cluster.gone("b2")
-    cluster.gone("b3")
-    cluster.reconcile(2)
-    assert cluster.held("a2") is not None
-    assert sorted(cluster.evicted()) == ["b2", "b3"]
-
-
-def test_nothing_is_evicted_for_a_pod_that_is_being_deleted(cluster: FakeCluster) -> None:
-    raw = cluster.kube.raw(PODS, "a", namespace="default")
-    cluster.kube.put(PODS, merged(raw, {"metadata": {"finalizers": ["example.com/stay"]}}))
-    cluster.reconcile()
-    cluster.kube.delete(PODS, "a", namespace="default")
-    cluster.reconcile(3)
-    assert cluster.pod("a").metadata.deletion_timestamp is not None
-    assert cluster.evicted() == []
-
-
-def test_an_agent_that_restarts_twice_is_waited_for_twice(cluster: FakeCluster) -> None:
-    cluster.book(count=2)
-    cluster.create(a_pod("a").of("alice").asks(2))
-    cluster.gone("b0")
-    cluster.reconcile()
-    for _ in range(2):
-        cluster.stop_agent("n0")
-        cluster.after(0)
-        cluster.after(PAUSED_FOR - 0.1)
-        assert cluster.held() is not None
-        cluster.start_agent("n0")
-        cluster.after(0)
-    cluster.after(BIND_DEADLINE)
-    assert cluster.evicted() == ["b3"]
 
 
 @pytest.mark.parametrize("lost", ["the lead", "the API server"])

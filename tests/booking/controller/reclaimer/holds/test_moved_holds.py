@@ -17,10 +17,6 @@ def cluster() -> FakeCluster:
     return cluster
 
 
-def hold_writes(cluster: FakeCluster) -> int:
-    return sum(call.verb == "PATCH" and names.HOLD in str(call.body) for call in cluster.kube.calls)
-
-
 def test_a_gpu_that_becomes_free_during_the_notice_spares_the_victim(cluster: FakeCluster) -> None:
     assert cluster.annotation("b3", names.NOTICE)
     cluster.gone("b0")
@@ -32,15 +28,6 @@ def test_a_gpu_that_becomes_free_during_the_notice_spares_the_victim(cluster: Fa
     cluster.bind("a", 0)
     cluster.after(400)
     assert cluster.evicted() == []
-
-
-def test_a_hold_moves_once_and_is_kept_like_any_other(cluster: FakeCluster) -> None:
-    cluster.gone("b0")
-    for _ in range(3):
-        cluster.after(BIND_DEADLINE)
-    assert hold_writes(cluster) == 2
-    assert cluster.reasons("a") == [event_reasons.GPUS_KEPT, event_reasons.GPUS_KEPT]
-    assert cluster.kept().devices == ("GPU-n0-0",)
 
 
 def test_a_gpu_that_becomes_free_at_the_last_moment_spares_the_victim(cluster: FakeCluster) -> None:
@@ -81,13 +68,6 @@ def test_one_of_two_waiting_pods_takes_the_gpu_that_became_free(cluster: FakeClu
     assert cluster.annotation("b2", names.NOTICE)
 
 
-def test_a_free_gpu_of_a_barred_node_moves_no_hold(cluster: FakeCluster) -> None:
-    cluster.annotate("a", names.BARRED, "n1")
-    cluster.add_node("n1")
-    cluster.after(1)
-    assert cluster.kept().victims == ("uid-b3",)
-
-
 def test_a_pod_of_two_gpus_moves_to_its_own_free_device_and_another() -> None:
     cluster = FakeCluster(terms=EvictionSettings(notice_seconds=300))
     cluster.add_node()
@@ -101,14 +81,6 @@ def test_a_pod_of_two_gpus_moves_to_its_own_free_device_and_another() -> None:
     cluster.gone("b0")
     cluster.after(1)
     assert (sorted(cluster.kept().devices), cluster.kept().victims) == (["GPU-n0-0", "GPU-n0-3"], ())
-
-
-def test_a_process_restarted_during_the_notice_moves_the_hold_as_well(cluster: FakeCluster) -> None:
-    cluster.restart()
-    cluster.gone("b0")
-    cluster.reconcile(2)
-    assert cluster.kept().victims == ()
-    assert cluster.evicted() == []
 
 
 def test_a_refused_move_is_retried(cluster: FakeCluster) -> None:

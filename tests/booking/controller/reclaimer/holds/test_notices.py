@@ -63,13 +63,6 @@ def test_the_same_notice_is_written_once(given: Given, *, shown: bool) -> None:
     assert (given.written, len(given.events)) == (1, 1)
 
 
-def test_a_restarted_process_does_not_repeat_a_notice(given: Given) -> None:
-    given.notices.give(given.pod, FOR_ALICE)
-    given.restart()
-    given.notices.give(given.pod, FOR_ALICE)
-    assert (given.written, len(given.events)) == (1, 1)
-
-
 def test_a_notice_for_another_pod_replaces_the_first_and_has_its_own_event(given: Given) -> None:
     before = given.pod
     given.notices.give(before, FOR_ALICE)

@@ -7,7 +7,7 @@ import pytest
 
 from booking.controller.reclaimer.api_failures import ApiFailures
 from booking.controller.reclaimer.holds.taint_rules import KNOWN_AFTER, SEEN_WITHIN, TaintRules
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster import names
 from cluster.kube.resources import TAINT_RULES
 from cluster.objects.claims import PodClaims
@@ -34,7 +34,7 @@ class World:
         failures = ApiFailures(cluster.metrics)
         self.rules = TaintRules(cluster.kube, cluster.clock, failures, names.DRA_DRIVER)
 
-    def seen(self, *, holds: bool = True) -> Snapshot:
+    def seen(self, *, holds: bool = True) -> ReclaimerSnapshot:
         """The cluster, as a watch without any delay shows it."""
         found = self.cluster.snapshot()
         pod = self._claiming(self.cluster.pod("a"))
@@ -42,7 +42,7 @@ class World:
         mine = {pod.metadata.uid: HOLD} if holds else {}
         return replace(found, pods={pod.metadata.uid: pod}, taint_rules=shown, holds=mine)
 
-    def keep(self, seen: Snapshot | None = None) -> bool:
+    def keep(self, seen: ReclaimerSnapshot | None = None) -> bool:
         return self.rules.keep(self.pod, HOLD, seen or self.seen())
 
     def kept(self) -> None:

@@ -1,10 +1,7 @@
 """How victims leave: each has its own notice, and is evicted when that is over or its work is saved."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
-import pytest
-
-from booking.controller.reclaimer.evictor import DECIDED_WITHIN
 from booking.eviction.settings import EvictionSettings
 from cluster import event_reasons, names
 from cluster.kube.errors import Refusal, Request, Unreachable, refused
@@ -65,34 +62,6 @@ def test_law_l2_a_pod_that_is_booked_while_the_hold_is_written_stays() -> None:
     assert cluster.annotation("b3", names.NOTICE) is None
 
 
-def test_a_controller_that_lost_the_lead_while_writing_the_hold_evicts_no_pod() -> None:
-    cluster = cluster_with()
-
-    def deposed() -> None:
-        cluster.sync()
-        cluster.leads = False
-
-    cluster.evictor.meanwhile = deposed
-    cluster.sync()
-    cluster.reclaimer.reconcile()
-    assert cluster.evicted() == []
-
-
-def test_the_booked_pod_is_read_again_when_the_preparation_took_long() -> None:
-    cluster = cluster_with()
-
-    def slowly() -> None:
-        cluster.clock.advance(DECIDED_WITHIN + 1)
-        cluster.renew()
-        cluster.sync()
-        cluster.gone("a")
-
-    cluster.evictor.meanwhile = slowly
-    cluster.sync()
-    cluster.reclaimer.reconcile()
-    assert cluster.evicted() == []
-
-
 def test_no_victim_is_notified_before_the_free_devices_have_stayed_free() -> None:
     cluster = cluster_with(gpus=2)
     cluster.gone("b0")
@@ -144,58 +113,6 @@ def test_a_notice_does_not_count_as_decision_time() -> None:
 # --- notice --------------------------------------------------------------------------------------------
 
 
-def test_two_victims_of_one_hold_have_their_own_notice_times() -> None:
-    cluster = cluster_with(EvictionSettings(notice_seconds=10), gpus=2, b2="PT60S")
-    cluster.reconcile(2)
-    assert "09:00:10Z" in (cluster.annotation("b3", names.NOTICE) or "")
-    assert "09:01:00Z" in (cluster.annotation("b2", names.NOTICE) or "")
-    cluster.after(10)
-    assert cluster.evicted() == ["b3"]
-    cluster.after(49)
-    assert cluster.evicted() == ["b3"]
-    cluster.after(1)
-    assert cluster.evicted() == ["b3", "b2"]
-
-
-@pytest.mark.parametrize("notice", ["never", "-PT5M", "P1000Y", ""])
-def test_an_unreadable_request_is_ignored(notice: str) -> None:
-    cluster = cluster_with(b3=notice)
-    cluster.reconcile(2)
-    assert cluster.evicted() == ["b3"]
-
-
-def test_a_pod_may_request_notice_up_to_the_limit() -> None:
-    cluster = cluster_with(EvictionSettings(longest_notice_seconds=30), b3="PT1H")
-    cluster.reconcile(2)
-    assert "09:00:30Z" in (cluster.annotation("b3", names.NOTICE) or "")
-    cluster.after(29)
-    assert cluster.evicted() == []
-    cluster.after(1)
-    assert cluster.evicted() == ["b3"]
-
-
-def test_a_given_notice_is_kept_when_the_pod_requests_another_later() -> None:
-    cluster = cluster_with(b3="PT20S")
-    cluster.reconcile(2)
-    cluster.annotate("b3", names.REQUESTED_NOTICE, "PT9M")
-    cluster.after(20)
-    assert cluster.evicted() == ["b3"]
-
-
-def test_a_restarted_process_keeps_a_given_notice() -> None:
-    cluster = cluster_with(EvictionSettings(notice_seconds=60))
-    cluster.reconcile(2)
-    cluster.after(40)
-    cluster.restart()
-    cluster.after(0)
-    cluster.restart()
-    cluster.after(19)
-    assert cluster.evicted() == []
-    cluster.after(1)
-    assert cluster.evicted() == ["b3"]
-    assert cluster.reasons("b3") == [event_reasons.EVICTION_NOTICE]
-
-
 def test_a_victim_notified_late_has_its_whole_time_from_then_on() -> None:
     cluster = cluster_with(EvictionSettings(notice_seconds=30))
     cluster.sync()
@@ -230,15 +147,6 @@ def test_a_notice_of_an_earlier_hold_does_not_shorten_a_later_one() -> None:
 # --- its work is saved ---------------------------------------------------------------------------------
 
 
-def test_a_pod_that_has_saved_its_work_leaves_at_once() -> None:
-    cluster = cluster_with(EvictionSettings(notice_seconds=600))
-    cluster.reconcile(2)
-    cluster.clock.advance(12)
-    cluster.annotate("b3", names.CHECKPOINT_DONE, timestamp(cluster.clock.now()))
-    cluster.after(0)
-    assert cluster.evicted() == ["b3"]
-
-
 def test_a_victim_that_has_saved_leaves_and_the_other_keeps_its_time() -> None:
     cluster = cluster_with(EvictionSettings(notice_seconds=60), gpus=2)
     cluster.reconcile(2)
@@ -247,15 +155,6 @@ def test_a_victim_that_has_saved_leaves_and_the_other_keeps_its_time() -> None:
     assert cluster.evicted() == ["b2"]
     cluster.after(59)
     assert cluster.evicted() == ["b2", "b3"]
-
-
-@pytest.mark.parametrize("offset", [timedelta(seconds=-1), timedelta(minutes=2)])
-def test_work_saved_before_the_notice_or_in_the_future_does_not_count(offset: timedelta) -> None:
-    cluster = cluster_with(EvictionSettings(notice_seconds=60))
-    cluster.annotate("b3", names.CHECKPOINT_DONE, timestamp(cluster.clock.now() + offset))
-    cluster.reconcile(3)
-    assert cluster.kept().victims
-    assert cluster.evicted() == []
 
 
 # --- budgets and refusals ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from booking.controller.reclaimer.planning.free_placement import FreePlacement
 from booking.controller.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.controller.reclaimer.planning.waiting_pod import WaitingPod, waiting_pod
-from booking.controller.reclaimer.snapshot import Snapshot, take
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot, take
 from booking.eviction.holder_cache import HolderCache
 from cluster import names
 from cluster.cache import ClusterCache
@@ -21,7 +21,7 @@ Waiting = tuple[int, frozenset[str]]
 """Devices that a pod needs, and the nodes that are open to it."""
 
 
-def cluster(free: list[int], waiting: list[Waiting]) -> Snapshot:
+def cluster(free: list[int], waiting: list[Waiting]) -> ReclaimerSnapshot:
     """Nodes with so many free devices, and alice's booked pods, in their order."""
     clock = FakeClock(EPOCH)
     cache = ClusterCache(clock)
@@ -48,7 +48,7 @@ def could_all_be_served(free: list[int], waiting: list[Waiting]) -> bool:
     return False
 
 
-def asks(snapshot: Snapshot) -> list[WaitingPod]:
+def asks(snapshot: ReclaimerSnapshot) -> list[WaitingPod]:
     pods = sorted(snapshot.pods.values(), key=lambda pod: pod.metadata.name)
     return [waiting_pod(pod, snapshot, checker_for(pod, snapshot.cluster_objects)) for pod in pods]
 

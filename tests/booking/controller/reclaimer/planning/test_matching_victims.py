@@ -25,32 +25,9 @@ def held(cluster: FakeCluster) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     return [(one.hold.devices, one.hold.victims) for one in plan(cluster.snapshot())]
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "index"),
-    [
-        (names.NOT_MODEL, "NVIDIA-H100", 3),
-        (names.MIN_MEMORY, "80Gi", 2),
-        (names.UUID, "GPU-n0-1,GPU-n0-0", 1),
-        (names.NOT_UUID, "GPU-n0-3, GPU-n0-2", 1),
-    ],
-)
-def test_the_victim_holds_a_device_that_matches_the_request(
-    cluster: FakeCluster, key: str, text: str, index: int
-) -> None:
-    cluster.annotate("a", key, text)
-    assert held(cluster) == [((f"GPU-n0-{index}",), (f"uid-b{index}",))]
-
-
 def test_no_pod_is_evicted_for_a_request_that_no_device_meets(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.MIN_MEMORY, "200Gi")
     assert held(cluster) == []
-
-
-def test_a_free_device_that_does_not_match_spares_no_victim(cluster: FakeCluster) -> None:
-    cluster.gone("b3")
-    assert held(cluster) == []
-    cluster.annotate("a", names.NOT_UUID, "GPU-n0-3")
-    assert held(cluster) == [(("GPU-n0-2",), ("uid-b2",))]
 
 
 def test_a_hold_on_a_device_that_no_longer_matches_is_released(cluster: FakeCluster) -> None:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from booking.controller.reclaimer.planning.node_candidates import PlanningInputs
 from booking.controller.reclaimer.planning.plan import Plan, plan
-from booking.controller.reclaimer.snapshot import Snapshot, take
-from booking.eviction.settings import EvictionSettings
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.resources import NODES, PODS
@@ -19,7 +18,7 @@ from cluster.objects.hold import Hold, encode_versions
 from cluster.objects.pods import Pod, container_needs, is_live
 from tests.booking.controller.reclaimer.fake_cluster import FakeCluster, Json
 from tests.fakes.costs import lost_work
-from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_pod
+from tests.fakes.objects import EPOCH, a100, a_pod
 
 OWNED_BY = {
     kind: {"metadata": {"ownerReferences": [{"kind": kind, "name": "x", "uid": "o", "controller": True}]}}
@@ -40,37 +39,6 @@ def change(cluster: FakeCluster, name: str, more: Json) -> None:
     cluster.kube.put(PODS, merged(cluster.kube.raw(PODS, name, namespace="default"), more))
 
 
-def test_the_pod_that_has_worked_least_is_the_victim(cluster: FakeCluster) -> None:
-    assert victims(cluster) == ["uid-b3"]
-
-
-def test_a_fresh_checkpoint_makes_an_old_pod_cheap(cluster: FakeCluster) -> None:
-    cluster.annotate("b0", names.CHECKPOINT_AT, "2026-11-23T08:59:30Z")
-    assert victims(cluster) == ["uid-b0"]
-
-
-def test_a_free_device_needs_no_plan(cluster: FakeCluster) -> None:
-    cluster.gone("b0")
-    assert holds(cluster) == {}
-
-
-def test_a_free_device_of_another_model_does_not_help(cluster: FakeCluster) -> None:
-    cluster.add_node("n1", a6000(0, "n1"))
-    assert victims(cluster) == ["uid-b3"]
-
-
-def test_victims_have_the_model_that_is_booked() -> None:
-    cluster = FakeCluster()
-    cluster.add_node("n0", a100(0), a6000(1))
-    cluster.opportunist("big", 0, minutes=100)
-    cluster.opportunist("small", 1, minutes=1)
-    cluster.book(model=A100)
-    cluster.waiting("a")
-    assert victims(cluster) == ["uid-big"]
-    cluster.book(model=A6000)
-    assert victims(cluster) == ["uid-small"]
-
-
 def test_a_bound_gated_terminating_or_uncovered_pod_gets_no_plan(cluster: FakeCluster) -> None:
     cluster.book(count=4)
     cluster.gone("a")
@@ -85,24 +53,6 @@ def test_a_bound_gated_terminating_or_uncovered_pod_gets_no_plan(cluster: FakeCl
 def test_pods_that_would_come_back_at_once_are_not_evicted(cluster: FakeCluster, kind: str) -> None:
     change(cluster, "b3", OWNED_BY[kind])
     assert victims(cluster) == ["uid-b2"]
-
-
-def test_a_pod_of_a_deployment_may_be_evicted(cluster: FakeCluster) -> None:
-    change(cluster, "b3", OWNED_BY["ReplicaSet"])
-    assert victims(cluster) == ["uid-b3"]
-
-
-def test_system_pods_are_not_evicted(cluster: FakeCluster) -> None:
-    raw = cluster.kube.raw(PODS, "b3", namespace="default")
-    cluster.gone("b3")
-    raw["metadata"]["namespace"] = "kube-system"
-    cluster.kube.put(PODS, raw)
-    assert victims(cluster) == ["uid-b2"]
-
-
-def test_a_booked_pod_is_never_evicted_for_another(cluster: FakeCluster) -> None:
-    cluster.book("b-2", user="bob", count=4)
-    assert holds(cluster) == {}
 
 
 def test_a_pod_with_unknown_devices_is_never_evicted_and_its_node_is_not_planned_with() -> None:
@@ -152,28 +102,6 @@ def test_no_pod_is_evicted_on_a_node_that_does_not_suit_the_booked_pod(spec: Jso
     assert holds(cluster) == {}
 
 
-def test_no_pod_is_evicted_on_a_node_whose_agent_is_unresponsive(cluster: FakeCluster) -> None:
-    cluster.clock.advance(76)
-    assert holds(cluster) == {}
-
-
-def test_free_devices_on_an_unsuitable_node_do_not_stop_the_plan(cluster: FakeCluster) -> None:
-    cluster.add_node("n1", unschedulable=True)
-    assert victims(cluster) == ["uid-b3"]
-
-
-def test_the_cheapest_node_is_chosen(cluster: FakeCluster) -> None:
-    cluster.add_node("n1", a100(0, "n1"))
-    cluster.opportunist("cheap", 0, node="n1", minutes=1)
-    assert holds(cluster)["a"] == Hold(
-        node="n1",
-        devices=("GPU-n1-0",),
-        victims=("uid-cheap",),
-        at=cluster.clock.now(),
-        state=encode_versions(cluster.cache.reached),
-    )
-
-
 def test_a_barred_node_is_not_chosen(cluster: FakeCluster) -> None:
     cluster.add_node("n1", a100(0, "n1"))
     cluster.opportunist("cheap", 0, node="n1", minutes=1)
@@ -199,31 +127,6 @@ def test_a_hold_prefers_free_devices_then_those_of_leaving_pods_then_victims() -
     )
 
 
-def test_one_large_victim_costs_less_than_two_that_have_worked_longer() -> None:
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.opportunist("pair", 0, 1, minutes=10)
-    cluster.opportunist("left", 2, minutes=15)
-    cluster.opportunist("right", 3, minutes=15)
-    cluster.book(count=2)
-    cluster.waiting("a", 2)
-    assert victims(cluster) == ["uid-pair"]
-
-
-def test_older_booked_pods_choose_first_and_no_device_is_used_twice(cluster: FakeCluster) -> None:
-    cluster.book(count=3)
-    cluster.create(
-        a_pod("first").of("alice").asks(1), {"metadata": {"creationTimestamp": "2026-11-23T07:00:00Z"}}
-    )
-    cluster.waiting("third")
-    made = plan(cluster.snapshot())
-    assert [(one.pod.metadata.name, one.hold.victims) for one in made] == [
-        ("first", ("uid-b3",)),
-        ("a", ("uid-b2",)),
-        ("third", ("uid-b1",)),
-    ]
-
-
 def test_devices_left_over_by_one_victim_are_waited_for_instead_of_another_eviction() -> None:
     cluster = FakeCluster()
     cluster.add_node()
@@ -244,23 +147,9 @@ def test_a_pod_with_a_hold_gets_no_second_plan(cluster: FakeCluster) -> None:
     assert holds(cluster) == {}
 
 
-def test_devices_held_for_another_pod_are_not_planned_with(cluster: FakeCluster) -> None:
-    cluster.book(count=2)
-    cluster.waiting("a2")
-    cluster.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
-    assert victims(cluster) == ["uid-b2"]
-
-
 def test_spared_pods_are_not_evicted(cluster: FakeCluster) -> None:
     found = holds(cluster, PlanningInputs(excluded=frozenset({"uid-b3", "uid-b2"})))
     assert found["a"].victims == ("uid-b1",)
-
-
-def test_no_pod_is_evicted_for_a_pod_that_can_never_fit(cluster: FakeCluster) -> None:
-    cluster.book(count=9)
-    cluster.gone("a")
-    cluster.waiting("huge", 9)
-    assert holds(cluster) == {}
 
 
 # --- against brute force, on whole clusters -----------------------------------------------------------
@@ -289,7 +178,9 @@ def clusters(draw: st.DrawFn) -> FakeCluster:
     return cluster
 
 
-def supply(snapshot: Snapshot, node: str, without: Iterable[str] = (), kept: Iterable[str] = ()) -> int:
+def supply(
+    snapshot: ReclaimerSnapshot, node: str, without: Iterable[str] = (), kept: Iterable[str] = ()
+) -> int:
     """Devices of a node that are free once terminating pods and these have left."""
     view = snapshot.node_snapshots[node][0]
     gone = {uid for uid, pod in snapshot.pods.items() if not is_live(pod)} | set(without)
@@ -302,7 +193,7 @@ def requested_gpus(pod: Pod) -> int:
     return sum(need.count for need in container_needs(pod))
 
 
-def cheapest_by_force(snapshot: Snapshot, need: int) -> int | None:
+def cheapest_by_force(snapshot: ReclaimerSnapshot, need: int) -> int | None:
     """What the cheapest set of victims on any node loses, None when no set is enough."""
     costs = []
     for node in snapshot.node_snapshots:
@@ -324,14 +215,14 @@ def cheapest_by_force(snapshot: Snapshot, need: int) -> int | None:
     return min(costs, default=None)
 
 
-def free_somewhere(snapshot: Snapshot, need: int) -> bool:
+def free_somewhere(snapshot: ReclaimerSnapshot, need: int) -> bool:
     return any(
         sum(not view.holders(device.uuid) for device in view.devices) >= need
         for view, _ in snapshot.node_snapshots.values()
     )
 
 
-def in_mind(snapshot: Snapshot, made: list[Plan]) -> int:
+def in_mind(snapshot: ReclaimerSnapshot, made: list[Plan]) -> int:
     """How many devices the pods need that fit on free ones."""
     planned = {one.pod.metadata.uid for one in made}
     waiting = (snapshot.pods[uid] for uid in snapshot.cover if uid not in planned)
@@ -389,13 +280,6 @@ def test_law_l3_no_pod_is_evicted_for_a_pod_that_would_still_not_fit(cluster: Fa
 # --- several together ---------------------------------------------------------------------------------
 
 
-def test_the_first_pod_counts_on_the_free_device_and_the_next_gets_a_plan(cluster: FakeCluster) -> None:
-    cluster.book(count=2)
-    cluster.gone("b0")
-    cluster.waiting("later")
-    assert {name: hold.victims for name, hold in holds(cluster).items()} == {"later": ("uid-b3",)}
-
-
 def test_no_pod_is_evicted_while_the_booked_pods_may_still_fit_on_free_devices(cluster: FakeCluster) -> None:
     """The first could go to either node, the next to one of them only: it is open which it will be."""
     cluster.book(count=2)
@@ -407,42 +291,8 @@ def test_no_pod_is_evicted_while_the_booked_pods_may_still_fit_on_free_devices(c
         assert holds(cluster) == {}
 
 
-def test_no_pod_is_evicted_when_free_devices_are_enough_for_all(cluster: FakeCluster) -> None:
-    cluster.book(count=3)
-    cluster.gone("b0")
-    cluster.gone("b1")
-    cluster.waiting("later")
-    assert holds(cluster) == {}
-
-
-def test_devices_that_one_pod_waits_for_do_not_count_for_the_next(cluster: FakeCluster) -> None:
-    cluster.book(count=2)
-    cluster.waiting("later")
-    made = holds(cluster, PlanningInputs(ending=frozenset({"uid-b0"})))
-    assert {name: hold.victims for name, hold in made.items()} == {"later": ("uid-b3",)}
-
-
 def test_a_plan_names_the_resource_versions_that_it_was_made_from(cluster: FakeCluster) -> None:
     cluster.sync()
     assert holds(cluster)["a"].state == encode_versions(cluster.cache.reached)
     newest = max(int(pod.metadata.resource_version) for pod in cluster.cache.pods.values())
     assert int(cluster.cache.reached["pods"]) >= newest
-
-
-def test_among_equally_cheap_pods_one_that_was_evicted_before_is_spared(cluster: FakeCluster) -> None:
-    for name in ("b2", "b3"):
-        change(cluster, name, {"status": {"startTime": "2026-11-23T08:50:00Z"}})
-    cluster.annotate("b3", names.EVICTIONS, "1")
-    assert victims(cluster) == ["uid-b2"]
-
-
-def test_a_restart_costs_a_large_pod_more() -> None:
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.opportunist("large", 0, 1, 2, minutes=1)
-    cluster.opportunist("small", 3, minutes=4)
-    cluster.book()
-    cluster.waiting("a")
-    assert victims(cluster) == ["uid-large"]
-    dear = take(cluster.cache, cluster.clock, EvictionSettings(restart_cost_seconds=60))
-    assert [one.hold.victims for one in plan(dear)] == [("uid-small",)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from booking.controller.reclaimer.planning.node_candidates import PlanningInputs
 from booking.controller.reclaimer.planning.plan import Plan, plan
-from booking.controller.reclaimer.snapshot import Snapshot, take
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot, take
 from booking.eviction.holder_cache import HolderCache
 from booking.eviction.settings import EvictionSettings
 from cluster import names
@@ -180,7 +180,7 @@ class World:
             self.update(merged(raw, {"metadata": {"annotations": {names.HOLD: text}}}))
 
 
-def tried_out(snapshot: Snapshot, inputs: PlanningInputs) -> list[Plan]:
+def tried_out(snapshot: ReclaimerSnapshot, inputs: PlanningInputs) -> list[Plan]:
     """The plan when every set on every node is tried."""
     return plan(snapshot, inputs, search=Everything)
 

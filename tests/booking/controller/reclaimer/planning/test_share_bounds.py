@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from booking.controller.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.controller.reclaimer.planning.share_search import ShareSearch
 from booking.controller.reclaimer.planning.waiting_pod import waiting_pod
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.holder_cache import HolderCache
 from cluster.decide.eviction.victim_selection import VictimSelection
 from cluster.decide.scheduler_filters import checker_for
@@ -50,7 +50,7 @@ def add(cluster: FakeCluster, name: str, memory: int, pod: tuple[int, str]) -> N
     cluster.create(builder, {"status": status})
 
 
-def best(snapshot: Snapshot, candidates: NodeCandidates) -> VictimSelection | None:
+def best(snapshot: ReclaimerSnapshot, candidates: NodeCandidates) -> VictimSelection | None:
     pod = snapshot.pods["uid-a"]
     asks = waiting_pod(pod, snapshot, checker_for(pod, snapshot.cluster_objects))
     search = ShareSearch(candidates)

@@ -41,36 +41,6 @@ def planned(cluster: FakeCluster) -> Hold | None:
     return plans[0].hold if plans else None
 
 
-def test_just_the_missing_memory_is_freed_by_the_sharers_who_lose_least() -> None:
-    cluster = a_cluster()
-    for name, memory, minutes in (("b0", 30_000, 60), ("b1", 15_000, 10), ("b2", 25_000, 5)):
-        running(cluster, name, 0, memory=memory, minutes=minutes)
-
-    hold = planned(cluster)
-
-    assert hold is not None
-    assert (hold.devices, hold.victims, hold.memory) == (("GPU-n0-0",), ("uid-b2",), 20_000)
-
-
-def test_a_gpu_that_somebody_has_whole_is_opened_where_that_is_cheaper() -> None:
-    cluster = a_cluster(gpus=2)
-    running(cluster, "sharer", 0, memory=80_000, minutes=60)
-    running(cluster, "whole", 1, minutes=5)
-
-    hold = planned(cluster)
-
-    assert hold is not None
-    assert (hold.devices, hold.victims) == (("GPU-n0-1",), ("uid-whole",))
-
-
-def test_nobody_leaves_where_the_share_fits() -> None:
-    cluster = a_cluster(gpus=2)
-    running(cluster, "b0", 0, memory=70_000)
-    running(cluster, "b1", 1, memory=60_000)
-
-    assert planned(cluster) is None
-
-
 def test_the_share_of_a_booked_pod_is_never_taken_for_another_booking() -> None:
     cluster = a_cluster()
     cluster.book("b-2", user="bob", memory=70_000)
@@ -102,20 +72,6 @@ def test_a_share_does_not_come_to_a_gpu_of_another_lane_though_nobody_would_have
 
     assert hold is not None
     assert (hold.devices, hold.victims) == (("GPU-n0-1",), ("uid-b0",))
-
-
-def test_a_pod_with_shares_of_two_gpus_spares_whom_it_can() -> None:
-    cluster = FakeCluster()
-    cluster.add_node("n0", *(shared_gpu(index, memory=MIB) for index in range(3)))
-    cluster.book(memory=30_000, count=2)
-    cluster.create(a_pod("a").of("alice").shares(memory=30_000, gpus=2))
-    for index, minutes in enumerate((60, 5, 10)):
-        running(cluster, f"b{index}", index, memory=60_000, minutes=minutes)
-
-    hold = planned(cluster)
-
-    assert hold is not None
-    assert (hold.devices, hold.victims) == (("GPU-n0-1", "GPU-n0-2"), ("uid-b1", "uid-b2"))
 
 
 @given(

@@ -36,29 +36,6 @@ def planned(cluster: FakeCluster) -> Hold | None:
     return plans[0].hold if plans else None
 
 
-def test_the_gpu_whose_sharers_lose_the_least_together_is_freed_of_all_of_them() -> None:
-    cluster = a_cluster()
-    share(cluster, "b0", 0, memory=60_000)
-    share(cluster, "b1", 1, memory=10_000)
-    share(cluster, "b2", 1, memory=20_000)
-
-    hold = planned(cluster)
-
-    assert hold is not None
-    assert (hold.devices, hold.victims) == (("GPU-n0-1",), ("uid-b1", "uid-b2"))
-
-
-def test_a_pod_that_shares_two_gpus_leaves_once_and_its_neighbour_only_where_needed() -> None:
-    cluster = a_cluster()
-    share(cluster, "both", 0, 1, memory=100)
-    share(cluster, "other", 1, memory=100)
-
-    hold = planned(cluster)
-
-    assert hold is not None
-    assert (hold.devices, hold.victims) == (("GPU-n0-0",), ("uid-both",))
-
-
 def test_a_shared_gpu_with_a_pod_that_may_not_be_evicted_is_not_freed() -> None:
     cluster = a_cluster(gpus=1)
     share(cluster, "b0", 0, memory=100)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -154,11 +153,6 @@ class Entrance(Site):
     def me(self, browser: FlaskClient | None = None, **named: Any) -> TestResponse:
         """``GET /me`` of the user who is signed in."""
         return (browser or self.browser).get("/api/v1/me", **named)
-
-
-def cookies_of(answer: TestResponse) -> SimpleCookie:
-    """The cookies that an answer sets."""
-    return SimpleCookie("\r\n".join(answer.headers.getlist("Set-Cookie")))
 
 
 def jwt_like(**claims: Any) -> str:

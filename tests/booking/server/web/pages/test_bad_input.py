@@ -83,30 +83,6 @@ def test_no_text_of_a_form_does_harm(admin: Site, text: str) -> None:
     assert admin.evictions.orders == []
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        pytest.param({"by": "end", "end": "2026-03-04T10:00"}, "ends", id="ends before it starts"),
-        pytest.param({"start": "2026-02-05T10:00"}, "already", id="past"),
-        pytest.param({"start": "9999-12-30T10:00"}, "outside of what can be booked", id="year 9999"),
-        pytest.param({"start": "2026-03-29T02:30"}, "skip", id="a gap of the clocks"),
-        pytest.param({"model": "NVIDIA-H200"}, "NVIDIA-H200", id="unknown model"),
-        pytest.param({"count": "0"}, "a whole number from 1 to 999999", id="no GPU"),
-        pytest.param({"count": str(10**9)}, "a whole number from 1 to 999999", id="a billion GPUs"),
-        pytest.param({"amount": str(10**9)}, "from 1 to 999999, of days", id="a billion days"),
-        pytest.param({"amount": "2", "unit": "weeks"}, "of days or hours", id="another unit"),
-        pytest.param({"namespace": "x" * 300}, "namespace", id="a name of 300 letters"),
-    ],
-)
-def test_a_refused_booking_comes_back_with_the_reason(site: Site, fields: dict[str, str], says: str) -> None:
-    form = {"csrf": token(site.see("/")), **BOOK, **fields}
-    for address in ("/check", "/"):
-        answer = site.send("POST", address, data=form)
-        assert answer.status_code == (422 if address == "/" else 200)
-        assert says in page_text(answer)
-    assert site.stored == 0
-
-
 NUL = "\0"
 """PostgreSQL cannot store it, and refuses a statement that holds one."""
 

@@ -7,7 +7,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from booking.server.capacity.capacity import Capacity
-from booking.server.records import Change, Record
+from booking.server.records import BookingChange, Record
 from booking.server.store_records import Block
 from booking.server.web.pages.form_result import FormAnswer, gpus
 from booking.server.web.pages.risks import taken
@@ -119,8 +119,8 @@ def test_a_forged_form_changes_nothing(start: str, end: str, count: str) -> None
 
 def test_an_offer_is_read_as_it_was_written() -> None:
     end = datetime(2026, 3, 5, 10, tzinfo=UTC)
-    assert taken("", "2026-03-05T10:00:00Z", "2") == Change(end=end, count=2)
-    assert taken("2026-03-04T10:00:00Z", "2026-03-05T10:00:00Z", "2") == Change(
+    assert taken("", "2026-03-05T10:00:00Z", "2") == BookingChange(end=end, count=2)
+    assert taken("2026-03-04T10:00:00Z", "2026-03-05T10:00:00Z", "2") == BookingChange(
         start=end - DAY, end=end, count=2
     )
 

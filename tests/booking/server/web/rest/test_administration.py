@@ -159,15 +159,6 @@ def test_an_invalid_page_of_a_list_is_refused(admin: Served, what: str) -> None:
         assert about(refusal) == {"limit": "malformed-parameter"}
 
 
-@pytest.mark.parametrize("what", LISTS)
-def test_the_document_says_how_a_list_is_read_to_its_end(admin: Served, what: str) -> None:
-    document = admin.client.get("/api/v1/openapi.json").get_json()
-    reading = document["paths"][f"{ADMIN}/{what}"]["get"]
-    assert {"limit", "continue"} <= {each["name"] for each in reading["parameters"]}
-    schema = reading["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].split("/")[-1]
-    assert set(document["components"]["schemas"][schema]["properties"]) == {what, "continue"}
-
-
 def test_the_audit_can_be_filtered_by_object_or_user(admin: Served) -> None:
     booking = admin.booked(user="bob")
     block = admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK).get_json()["id"]
@@ -273,34 +264,10 @@ def test_every_field_is_read_strictly(admin: Served, path: str, body: dict[str, 
 
 
 @pytest.mark.parametrize("text", ["'; DROP TABLE bookings --", '"><script>alert(1)</script>', "größer 🎓"])
-def test_a_reason_is_kept_as_it_was_written(admin: Served, text: str) -> None:
-    admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK | {"reason": text})
-    answer = admin.ask("GET", f"{ADMIN}/blocks")
-
-    assert answer.content_type == "application/json"
-    (block,) = answer.get_json()["blocks"]
-    assert block["reason"] == text
-
-
-@pytest.mark.parametrize("text", ["'; DROP TABLE bookings --", '"><script>alert(1)</script>', "größer 🎓"])
 def test_strange_names_are_refused_and_change_nothing(admin: Served, text: str) -> None:
     problem(admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK | {"node": text}), 422)
     problem(admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK | {"model": text}), 422)
     problem(admin.ask("POST", f"{ADMIN}/exemptions", json=EXEMPTION | {"limits": {text: 1}}), 422)
-    assert admin.stored == 0
-
-
-@pytest.mark.parametrize(
-    ("start", "end"),
-    [
-        ("2026-03-11T00:00:00Z", "2026-03-10T00:00:00Z"),
-        ("2026-03-11T00:00:00Z", "2026-03-11T00:00:00Z"),
-        ("2025-03-11T00:00:00Z", "2025-03-12T00:00:00Z"),
-    ],
-)
-def test_an_invalid_span_is_refused(admin: Served, start: str, end: str) -> None:
-    for path, body in (("blocks", BLOCK), ("exemptions", EXEMPTION)):
-        problem(admin.ask("POST", f"{ADMIN}/{path}", json=body | {"start": start, "end": end}), 422)
     assert admin.stored == 0
 
 
@@ -313,41 +280,3 @@ def test_a_duplicate_key_inside_a_field_is_refused(admin: Served) -> None:
 
     assert rules(problem(answer, 400)) == ["duplicated-field"]
     assert admin.stored == 0
-
-
-def nested(depth: int) -> Any:
-    value: Any = 1
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
-@pytest.mark.parametrize(
-    "limits",
-    [
-        pytest.param({"longest": nested(500)}, id="deep"),
-        pytest.param({"\ud800": 1}, id="half a letter as a name"),
-        pytest.param({"longest": "\ud800"}, id="half a letter"),
-        pytest.param({"longest": 10**19}, id="large"),
-        pytest.param({"longest": None}, id="null"),
-        pytest.param({f"x{number}": 1 for number in range(50)}, id="many"),
-        pytest.param({"max_active": 1e308}, id="enormous"),
-        pytest.param({"x" * 300: 1}, id="long name"),
-        pytest.param({"zone": "../../etc/passwd"}, id="path"),
-        pytest.param({}, id="none"),
-    ],
-)
-def test_invalid_limits_are_refused(admin: Served, limits: dict[str, Any]) -> None:
-    answer = admin.ask("POST", f"{ADMIN}/exemptions", json=EXEMPTION | {"limits": limits})
-
-    refusal = problem(answer, 422)
-    assert len(refusal["detail"]) < 20_000
-    assert admin.stored == 0
-
-
-def test_limits_with_more_names_than_exist_are_refused(admin: Served) -> None:
-    limits = {f"x{number}": 1 for number in range(3000)}
-    answer = admin.ask("POST", f"{ADMIN}/exemptions", json=EXEMPTION | {"limits": limits})
-
-    assert about(problem(answer, 400)) == {"limits": "malformed-field"}
-    assert len(answer.data) < 2000

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.booking.server.web.served import AVAILABILITY, Served, about, problem, rules
+from tests.booking.server.web.served import AVAILABILITY, Served, problem, rules
 from tests.fakes.objects import A100, A6000
 
 
@@ -24,17 +24,6 @@ def test_all_models_are_shown_for_the_next_four_weeks(served: Served) -> None:
     assert step == {"start": body["start"], "end": body["end"], "free": 8, "capacity": 8}
 
 
-def test_bookings_of_everybody_are_subtracted(served: Served) -> None:
-    served.booked(user="bob", count=3)
-    body = availability(served, f"?model={A100}")
-
-    (model,) = body["models"]
-    assert [(step["start"], step["free"]) for step in model["steps"]] == [
-        ("2026-03-02T09:00:00Z", 5),
-        ("2026-03-04T09:00:00Z", 8),
-    ]
-
-
 def test_the_span_can_be_given(served: Served) -> None:
     body = availability(served, "?start=2026-03-10T00:00:00%2B01:00&end=2026-03-11T00:00:00Z")
 
@@ -51,21 +40,6 @@ def test_an_unknown_model_is_refused_with_the_models_that_exist(served: Served) 
 def test_an_invalid_span_is_refused(served: Served) -> None:
     problem(served.ask("GET", AVAILABILITY + "?end=2026-03-01T00:00:00Z"), 422)
     problem(served.ask("GET", AVAILABILITY + "?start=9999-12-31T00:00:00Z"), 422)
-
-
-def test_all_errors_of_a_query_are_reported_at_once(served: Served) -> None:
-    query = "?start=2026-03-10T00:00:00+01:00&end=tomorrow&models=all&model=a&model=b"
-    refusal = problem(served.ask("GET", AVAILABILITY + query), 400)
-
-    assert about(refusal) == {
-        "start": "malformed-parameter",
-        "end": "malformed-parameter",
-        "model": "duplicated-parameter",
-        "models": "unknown-parameter",
-    }
-    messages = {violation["field"]: violation["message"] for violation in refusal["violations"]}
-    assert messages["start"].endswith('In a query a "+" is written %2B.')
-    assert messages["models"].endswith("is model meant?")
 
 
 @pytest.mark.parametrize("query", ["?model=%00", "?model=%FF", "?%FF=1", "?model=", "?start="])

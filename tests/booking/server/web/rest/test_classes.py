@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import pytest
 
 from booking.eviction.settings import EvictionSettings
 from cluster import names
@@ -18,7 +17,7 @@ from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod
 from tests.booking.server.web.pages.site import Site, page_text
 from tests.booking.server.web.served import Served
-from tests.fakes.objects import A6000, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
+from tests.fakes.objects import PodBuilder, a100, a_booking, a_lease, a_node, a_pod
 
 HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
@@ -68,49 +67,10 @@ def test_a_pod_that_a_booking_covers_is_booked(served: Served) -> None:
     assert classes(served) == ["booked"]
 
 
-def test_a_pod_that_no_booking_ever_covered_is_opportunistic(served: Served) -> None:
-    cluster(served, holding(served))
-    assert classes(served) == ["opportunistic"]
-
-
 def test_a_pod_whose_booking_is_over_is_expired_and_may_be_evicted(served: Served) -> None:
     cluster(served, holding(served), bookings=(over(served),))
     assert classes(served) == ["expired"]
     assert following(served) == ["train"]
-
-
-@pytest.mark.parametrize(
-    "more",
-    [{"model": A6000}, {"namespace": "elsewhere"}, {"user": "bob"}, {"count": 0}],
-    ids=["another model", "another namespace", "somebody else's", "of nothing"],
-)
-def test_a_booking_that_did_not_cover_the_pod_does_not_make_it_expired(
-    served: Served, more: dict[str, Any]
-) -> None:
-    cluster(served, holding(served), bookings=(over(served, **more),))
-    assert classes(served) == ["opportunistic"]
-
-
-def test_a_pod_that_came_after_the_end_of_a_booking_is_not_expired(served: Served) -> None:
-    cluster(served, holding(served, hours=0.5), bookings=(over(served),))
-    assert classes(served) == ["opportunistic"]
-
-
-def test_a_pod_that_did_not_fit_into_the_booking_with_the_others_is_not_expired(
-    served: Served,
-) -> None:
-    booking = over(served)
-    ended = msgspec.structs.replace(
-        booking, status=msgspec.structs.replace(booking.status, ending=("uid-gone",))
-    )
-    cluster(served, holding(served), bookings=(ended,))
-    assert classes(served) == ["opportunistic"]
-
-
-def test_a_booking_for_one_of_two_pods_makes_one_of_them_expired(served: Served) -> None:
-    younger = holding(served, "late", index=1, hours=2)
-    cluster(served, holding(served), younger, bookings=(over(served),))
-    assert classes(served) == ["expired", "opportunistic"]
 
 
 def test_a_past_terminate_at_makes_a_pod_expired_and_a_future_one_does_not(
@@ -168,16 +128,6 @@ def test_a_pod_that_may_not_be_evicted_is_protected_for_whatever_reason(served: 
     assert following(served) == []
 
 
-def test_a_protected_pod_that_is_booked_is_booked(served: Served) -> None:
-    now = served.clock.now()
-    cluster(
-        served,
-        holding(served).of_a_daemon_set(),
-        bookings=(a_booking(start=now - HOUR, end=now + DAY),),
-    )
-    assert classes(served) == ["booked"]
-
-
 def test_the_class_of_a_pod_is_shown_to_everybody_and_its_end_is_not(tmp_path: Path) -> None:
     served = Served(tmp_path, terms=EvictionSettings(maia=True))
     with closing(served.store):
@@ -192,17 +142,6 @@ def test_the_class_of_a_pod_is_shown_to_everybody_and_its_end_is_not(tmp_path: P
             "memory_used_mib": None,
             "share": None,
         }
-
-
-def test_the_document_names_every_class(served: Served) -> None:
-    schemas = served.client.get("/api/v1/openapi.json").get_json()["components"]["schemas"]
-    assert set(schemas["HolderNow"]["properties"]["class"]["enum"]) == {
-        "booked",
-        "expired",
-        "granted",
-        "opportunistic",
-        "protected",
-    }
 
 
 def test_the_page_shows_the_class_of_each_pod_as_a_word(tmp_path: Path) -> None:

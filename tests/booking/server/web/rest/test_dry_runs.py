@@ -7,8 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.booking.server.web.rest.test_administration import ADMIN, BLOCK, EVICTION, EXEMPTION, ORDER
-from tests.booking.server.web.served import BOOKINGS, Served, problem
-from tests.fakes.objects import A100, A6000
+from tests.booking.server.web.served import Served, problem
 
 DRY = "?dry_run=true"
 
@@ -21,21 +20,6 @@ def admin(served: Served) -> Served:
 
 def audited(admin: Served) -> int:
     return len(admin.ask("GET", f"{ADMIN}/audit").get_json()["audit"])
-
-
-def test_a_dry_run_of_maintenance_lists_the_bookings_that_could_not_be_kept(admin: Served) -> None:
-    span = {"start": "2026-03-10T12:00:00Z", "end": "2026-03-12T12:00:00Z"}
-    lost = admin.booked(user="bob", model=A6000, count=2, start=span["start"])
-    stored, before = admin.stored, audited(admin)
-    tried = admin.ask("POST", f"{ADMIN}/blocks{DRY}", json=BLOCK)
-
-    assert tried.status_code == 200, tried.text
-    at_risk = [{"id": lost, "user": "bob", "model": A6000, "count": 2} | span]
-    expected = BLOCK | {"dry_run": True, "model": None, "count": None, "at_risk": at_risk}
-    assert tried.get_json() == expected
-    assert (admin.stored, audited(admin)) == (stored, before)
-    assert admin.ask("GET", f"{ADMIN}/blocks").get_json() == {"blocks": []}
-    assert admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK).get_json()["at_risk"] == at_risk
 
 
 def test_a_dry_run_of_maintenance_is_refused_while_capacity_is_unknown(admin: Served) -> None:
@@ -54,19 +38,6 @@ def test_a_dry_run_of_the_end_of_maintenance_changes_nothing(admin: Served) -> N
     assert (tried.status_code, tried.get_json()) == (200, block | {"dry_run": True})
     assert admin.stored == stored
     assert admin.ask("GET", f"{ADMIN}/blocks").get_json()["blocks"] == [block]
-
-
-def test_dry_runs_of_an_exemption_and_of_its_end_change_nothing(admin: Served) -> None:
-    tried = admin.ask("POST", f"{ADMIN}/exemptions{DRY}", json=EXEMPTION)
-    assert (tried.status_code, tried.get_json()) == (200, EXEMPTION | {"dry_run": True, "model": None})
-    assert admin.ask("GET", f"{ADMIN}/exemptions").get_json() == {"exemptions": []}
-
-    made = admin.ask("POST", f"{ADMIN}/exemptions", json=EXEMPTION).get_json()
-    before = audited(admin)
-    ended = admin.ask("DELETE", f"{ADMIN}/exemptions/{made['id']}{DRY}")
-    assert (ended.status_code, ended.get_json()) == (200, made | {"dry_run": True})
-    assert admin.ask("GET", f"{ADMIN}/exemptions").get_json()["exemptions"] == [made]
-    assert audited(admin) == before
 
 
 def test_a_dry_run_of_an_eviction_shows_the_owner_of_the_pod(admin: Served) -> None:
@@ -131,31 +102,6 @@ def test_the_key_of_a_dry_run_remains_free_for_another_request(
     assert admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK, headers=key).status_code == 201
     again = admin.ask(method, ADMIN + path + DRY, json=body, headers=key)
     assert again.status_code in {200, 404}
-
-
-def test_dry_runs_of_a_booking_for_another_user_and_of_its_end_change_nothing(admin: Served) -> None:
-    his = admin.booked(user="bob")
-    stored, before = admin.stored, audited(admin)
-    body = {"model": A100, "duration": "P1D", "user": "carol"}
-    assert admin.ask("POST", BOOKINGS + DRY, json=body).get_json()["user"] == "carol"
-    path = f"{BOOKINGS}/{his}/release{DRY}"
-    tried = admin.ask("POST", path, json={"reason": "The node burns."}).get_json()
-    assert (tried["user"], tried["ended_by"], tried["dry_run"]) == ("bob", "alice", True)
-    problem(admin.ask("POST", path), 422)
-    assert (admin.stored, audited(admin)) == (stored, before)
-
-
-def test_a_dry_run_of_a_change_of_another_users_booking_needs_a_reason_as_the_change_does(
-    admin: Served,
-) -> None:
-    path = f"{BOOKINGS}/{admin.booked(user='bob')}"
-    body = {"end": "2026-03-03T15:00:00Z"}
-    refused = problem(admin.ask("PATCH", path + DRY, json=body), 422)
-    assert refused == problem(admin.ask("PATCH", path, json=body), 422)
-    body["reason"] = "The node burns."
-    tried = admin.ask("PATCH", path + DRY, json=body).get_json()
-    assert (tried["end"], tried["dry_run"]) == (body["end"], True)
-    assert admin.ask("PATCH", path, json=body).get_json()["end"] == body["end"]
 
 
 @pytest.mark.parametrize(("method", "path", "body"), TRIED)

@@ -110,27 +110,6 @@ def test_the_use_of_a_gpu_is_shown_with_its_units(busy: Served) -> None:
     assert of(body, 3)["use"] is None
 
 
-@pytest.mark.parametrize("seconds", [-120, 120])
-def test_a_measurement_that_is_old_or_from_a_wrong_clock_is_not_shown(busy: Served, seconds: int) -> None:
-    renew_lease(busy, encoded_use(busy, at=busy.clock.now() + timedelta(seconds=seconds)))
-    assert of(seen(busy), 0)["use"] is None
-
-
-@pytest.mark.parametrize("text", ["x", "[]", '{"version":2,"at":"2026-03-02T09:00:00Z"}', '{"devices":[]}'])
-def test_an_unreadable_measurement_is_not_shown_and_does_no_harm(busy: Served, text: str) -> None:
-    renew_lease(busy, text)
-    assert of(seen(busy), 0)["use"] is None
-    assert of(seen(busy), 0)["state"] == "booked"
-
-
-def test_measurements_of_an_agent_that_has_stopped_are_not_shown(busy: Served) -> None:
-    renew_lease(busy, encoded_use(busy))
-    busy.cache.of(LEASES).upsert(
-        a_lease("n0", renewed=busy.clock.now(), version=3, stopping=True, use=encoded_use(busy))
-    )
-    assert of(seen(busy), 0)["use"] is None
-
-
 def test_a_squatter_is_shown_and_named_only_to_users_who_may_see_names(busy: Served) -> None:
     stranger = Squatter(device="GPU-n0-3", pid=4711, command="python3", memory=2048)
     bobs = Squatter(

@@ -112,40 +112,6 @@ def test_the_answer_to_a_cancellation_says_nothing_about_pods(served: Served) ->
     assert "pods" not in served.ask("DELETE", path).get_json()
 
 
-def test_a_booking_that_is_released_in_the_middle_of_a_second_is_over_at_once(served: Served) -> None:
-    booking = served.booked()
-    served.clock.advance(HOUR + 0.3)
-    assert served.ask("POST", f"{BOOKINGS}/{booking}/release").get_json()["state"] == "ended"
-
-    assert rules(problem(served.ask("POST", f"{BOOKINGS}/{booking}/release"), 422)) == ["over"]
-    assert served.ask("GET", BOOKINGS).get_json()["bookings"] == []
-    assert rules(problem(served.book(model=A100, duration="P1D"), 422)) == ["cooldown"]
-
-
-def test_a_booking_that_is_over_cannot_be_released_again(served: Served) -> None:
-    booking = served.booked()
-    served.clock.advance(HOUR)
-    served.ask("POST", f"{BOOKINGS}/{booking}/release")
-
-    assert rules(problem(served.ask("POST", f"{BOOKINGS}/{booking}/release"), 422)) == ["over"]
-    assert served.stored == 2
-
-
-def test_a_planned_booking_is_cancelled_not_released(served: Served) -> None:
-    booking = served.booked(start="2026-03-10T09:00:00Z")
-
-    assert rules(problem(served.ask("POST", f"{BOOKINGS}/{booking}/release"), 422)) == ["not-begun"]
-    body = served.ask("DELETE", f"{BOOKINGS}/{booking}").get_json()
-    assert (body["state"], body["cancelled"], body["mirrored"]) == ("cancelled", "2026-03-02T09:00:00Z", True)
-
-
-def test_a_running_booking_cannot_be_cancelled(served: Served) -> None:
-    booking = served.booked()
-
-    problem(served.ask("DELETE", f"{BOOKINGS}/{booking}"), 422)
-    assert served.stored == 1
-
-
 @pytest.mark.parametrize(
     ("fields", "method", "path", "state"),
     [({}, "POST", "/release", "ended"), ({"start": "2026-03-10T09:00:00Z"}, "DELETE", "", "cancelled")],
