@@ -16,6 +16,7 @@ from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.demo.access import administrator
+from devcluster.errors import ClusterError
 from devcluster.fakenvml import A100_80GB, RTX_A6000, MigSpec, capabilities, gpu, mig
 from devcluster.paths import CHECKOUT
 from devcluster.product import Parts
@@ -266,3 +267,15 @@ def test_what_waits_for_a_real_gpu_is_refused_with_a_sentence(bed: Bed) -> None:
     assert "cannot allocate all claims" in bed.ground.await_waiting("dynamic-mig")
     assert bed.read("pod", "mps")["status"]["phase"] == "Pending"
     bed.remove(bodies)
+
+
+def test_what_older_kubernetes_had_cannot_be_applied_any_more(bed: Bed) -> None:
+    ours = {"resourceClassName": names.DRA_DRIVER}
+    for kind, version, spec in (
+        ("ResourceClaimTemplate", "resource.k8s.io/v1alpha1", {"spec": ours}),
+        ("PodSchedulingContext", "resource.k8s.io/v1alpha2", {}),
+        ("GpuClaimParameters", "gpu.resource.nvidia.com/v1alpha1", {"count": 8}),
+    ):
+        body = {"apiVersion": version, "kind": kind, "metadata": {"name": "old"}, "spec": spec}
+        with pytest.raises(ClusterError, match="no matches for kind"):
+            bed.ground.apply(body)
