@@ -36,6 +36,7 @@ WANTED = {
     "large-gpu": [{"a100", "h100"}],
     "shared-gpu": [WHOLE],
     "alternatives": [{"h100"}, {"a6000"}],
+    "one-gpu": [WHOLE],
     "eight-gpus": [WHOLE],
     "medium-a100": [{"a100"}],
     "two-models": [{"a100", "h100"}, {"a6000"}],

@@ -1,6 +1,7 @@
 """Every claim of docs/examples, on a node with eight GPUs and one with MIG devices, where claims can be booked."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from devcluster.paths import CHECKOUT
 from devcluster.product import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
-from tests.e2e.playground import Playground
+from tests.e2e.playground import HOSTNAME, Playground
 from tests.e2e.usual import CONTROLLER, POLICY
 from tests.laws.live import LiveWatch, checkpoints_of
 
@@ -58,6 +59,7 @@ class ByClaims(Parts):
 @dataclass(frozen=True)
 class Bed:
     cluster: Cluster
+    parts: Parts
     ground: Playground
     pieces: Mapping[tuple[int, int], MigSpec]
     """(GPU, GPU instance) -> a MIG device of the second node."""
@@ -80,6 +82,14 @@ class Bed:
             for one in slices
             for device in one.spec.devices
         }
+
+    def await_published(self) -> None:
+        """Wait for all devices as they are in the beginning."""
+
+        def published() -> bool:
+            return Counter(node for node, _ in self.devices()) == PUBLISHED
+
+        self.ground.await_that("all devices are published", lambda: published() or None)
 
     def claims(self, pod: Json) -> dict[str, Json]:
         """What the pod calls it -> the claim."""
@@ -158,11 +168,8 @@ def bed() -> Iterator[Bed]:
             parts.deploy(server=POLICY, controller=CONTROLLER)
             cluster.kubectl("create", "namespace", "examples")
             ground = Playground(administrator(cluster), cluster.kubectl, namespace="examples", laws=laws)
-            found = Bed(cluster, ground, pieces)
-            ground.await_that(
-                "all devices are published",
-                lambda: len(found.devices()) == sum(PUBLISHED.values()) or None,
-            )
+            found = Bed(cluster, parts, ground, pieces)
+            found.await_published()
             yield found
             laws.check()
 
@@ -204,6 +211,7 @@ WANTED: Mapping[str, Callable[[Given], bool]] = {
     "shares-1": lambda given: one_device(given)["type"] == "gpu",
     "shares-2": lambda given: one_device(given)["type"] == "gpu",
     "two-small": lambda given: [one["memory"] < 60 * GIB for one in given["main"]] == [True, True],
+    "two-claims": lambda given: len({one["uuid"] for one in given["main"]}) == 2,
     "eight-gpus": is_eight,
     "medium-a100": is_medium,
     "two-models": is_two_models,
@@ -244,9 +252,9 @@ def template(name: str, asks: Json, **more: Any) -> Json:
     }
 
 
-def claiming(name: str) -> Json:
+def claiming(name: str, **more: Any) -> Json:
     container = probe.container("main") | {"resources": {"claims": [{"name": "gpu"}]}}
-    extra = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": name}]}
+    extra = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": name}], **more}
     return {"apiVersion": "v1", "kind": "Pod", **probe.pod(name, [container], extra=extra)}
 
 
@@ -267,6 +275,33 @@ def test_what_waits_for_a_real_gpu_is_refused_with_a_sentence(bed: Bed) -> None:
     assert "cannot allocate all claims" in bed.ground.await_waiting("dynamic-mig")
     assert bed.read("pod", "mps")["status"]["phase"] == "Pending"
     bed.remove(bodies)
+
+
+def test_a_gpu_is_given_whole_only_after_the_last_claim_for_a_part_of_it(bed: Bed) -> None:
+    """Its administrator makes it whole although a container has a part: the driver allows it while none computes."""
+    whole = {"deviceClassName": names.DRA_DRIVER, "count": 2}
+    part = {"cel": {"expression": f"device.attributes['{names.DRA_DRIVER}'].profile == '1g.10gb'"}}
+    bodies = [
+        template("part", {"deviceClassName": "mig.nvidia.com", "selectors": [part]}),
+        claiming("part"),
+        template("whole", whole),
+        claiming("whole", nodeSelector={HOSTNAME: PARTS}),
+    ]
+    for body in bodies[:2]:
+        bed.ground.apply(body)
+    bed.ground.await_phase(["part"])
+    fake = bed.parts.fake_nvml(PARTS)
+    fake.mig(0, ())
+    bed.ground.await_that("GPU 0 is published", lambda: bed.devices().get((PARTS, "gpu-0")))
+    for body in bodies[2:]:
+        bed.ground.apply(body)
+    bed.ground.await_waiting("whole")
+    bed.ground.delete("part")
+    bed.ground.await_phase(["whole"])
+    bed.check_sight("whole", "main", bed.given("whole")["main"])
+    bed.remove(bodies)
+    fake.mig(0, [piece for (number, _), piece in bed.pieces.items() if number == 0])
+    bed.await_published()
 
 
 def test_what_older_kubernetes_had_cannot_be_applied_any_more(bed: Bed) -> None:
