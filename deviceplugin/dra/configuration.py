@@ -1,8 +1,8 @@
 """What is configured for a device of a claim, and why this driver does not give it. Pure.
 
-kube-scheduler copies the configuration of DeviceClasses and of the claim into the allocation. For each device
-the last entry counts that is for its request and for its kind, and the claim's entries come after those of its
-classes: so a claim replaces what its class says, as a whole.
+kube-scheduler copies the configuration of DeviceClasses and of the claim into the allocation. For each
+device the last entry counts that is for its request and for its kind, and the claim's entries come after
+those of its classes: so a claim replaces what its class says, as a whole.
 Source: Kubernetes 1.37 (resource/v1/types.go, structured/internal), NVIDIA k8s-dra-driver-gpu 25.x.
 """
 

@@ -11,16 +11,14 @@ from deviceplugin.dra.configuration import configured, problem_of
 
 DRIVER = names.DRA_DRIVER
 TURNS: Any = {"kind": "GpuConfig", "sharing": {"strategy": "TimeSlicing"}}
-MPS: Any = {"kind": "GpuConfig", "sharing": {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 50}}}
+DEFAULT: Any = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Default"}}
+MPS: Any = {"kind": "GpuConfig", "sharing": {"strategy": "MPS", "mpsConfig": {"x": 50}}}
 MIG: Any = {"kind": "MigDeviceConfig", "sharing": {"strategy": "MPS"}}
 
 
 def entry(parameters: Any, *requests: str, source: str = "FromClass", driver: str = DRIVER) -> Configuration:
-    body = {
-        "source": source,
-        "requests": requests,
-        "opaque": {"driver": driver, "parameters": {"apiVersion": "resource.nvidia.com/v1beta1", **parameters}},
-    }
+    given = {"apiVersion": "resource.nvidia.com/v1beta1", **parameters}
+    body = {"source": source, "requests": requests, "opaque": {"driver": driver, "parameters": given}}
     return msgspec.convert(body, Configuration)
 
 
@@ -58,8 +56,8 @@ def test_the_last_one_counts_and_the_claims_are_the_last(entries: list[Configura
     [
         ({"kind": "GpuConfig"}, None),
         (TURNS, None),
-        ({"kind": "GpuConfig", "sharing": {**TURNS["sharing"], "timeSlicingConfig": {"interval": "Default"}}}, None),
-        ({"kind": "GpuConfig", "sharing": {**TURNS["sharing"], "mpsConfig": {"x": 1}}}, "with mpsConfig"),
+        ({"kind": "GpuConfig", "sharing": DEFAULT}, None),
+        ({"kind": "GpuConfig", "sharing": {**DEFAULT, "mpsConfig": {"x": 1}}}, "with mpsConfig"),
         (MPS, "gives no sharing by MPS with mpsConfig"),
         ({"kind": "GpuConfig", "sharing": "all"}, "no sharing 'all'"),
         ({"kind": "GpuConfig", "migEnabled": True}, "gives no migEnabled of a GpuConfig"),

@@ -1,4 +1,4 @@
-"""Every claim of docs/examples, on a node with eight GPUs and one with MIG devices, where claims can be booked."""
+"""Every claim of docs/examples: on a node with eight GPUs and one with MIG devices, claims being bookable."""
 
 import json
 from collections import Counter
@@ -42,7 +42,7 @@ GIB: Final = 2**30
 
 Json = dict[str, Any]
 Device = Mapping[str, Any]
-"""A device of a ResourceSlice: its attributes and its memory in bytes, by their names, its node and its name."""
+"""A device of a ResourceSlice: its attributes, its memory in bytes, its node and its name."""
 Given = Mapping[str, tuple[Device, ...]]
 """Container -> its devices, by the allocation of the pod's claims."""
 
@@ -93,7 +93,8 @@ class Bed:
 
     def claims(self, pod: Json) -> dict[str, Json]:
         """What the pod calls it -> the claim."""
-        made = {one["name"]: one["resourceClaimName"] for one in pod["status"].get("resourceClaimStatuses", ())}
+        statuses = pod["status"].get("resourceClaimStatuses", ())
+        made = {one["name"]: one["resourceClaimName"] for one in statuses}
         return {
             one["name"]: self.read("resourceclaim", one.get("resourceClaimName") or made[one["name"]])
             for one in pod["spec"]["resourceClaims"]
@@ -146,15 +147,16 @@ class Bed:
 
     def remove(self, bodies: list[Json]) -> None:
         self.ground.clear()
-        others = json.dumps({"apiVersion": "v1", "kind": "List", "items": [b for b in bodies if b["kind"] != "Pod"]})
-        self.cluster.kubectl("delete", "-n", self.ground.namespace, "--filename", "-", given=others)
+        others = {"apiVersion": "v1", "kind": "List", "items": [one for one in bodies if one["kind"] != "Pod"]}
+        delete = ("delete", "--namespace", self.ground.namespace, "--filename", "-")
+        self.cluster.kubectl(*delete, given=json.dumps(others))
 
 
 @pytest.fixture(scope="module")
 def bed() -> Iterator[Bed]:
     nodes = tuple(
-        NodeSpec(name=name, gpus=tuple(gpu(profile, index, node=name) for index, profile in enumerate(profiles)))
-        for name, profiles in GPUS.items()
+        NodeSpec(name=name, gpus=tuple(gpu(one, index, node=name) for index, one in enumerate(models)))
+        for name, models in GPUS.items()
     )
     with Cluster.start(ClusterSpec(name=own("claims"), nodes=nodes)) as cluster:
         parts = ByClaims(cluster, claims=True)
@@ -271,14 +273,14 @@ def test_what_waits_for_a_real_gpu_is_refused_with_a_sentence(bed: Bed) -> None:
     ]
     for body in bodies:
         bed.ground.apply(body)
-    bed.ground.await_event("mps", f"The driver {names.DRA_DRIVER} here gives no sharing by MPS with mpsConfig")
+    bed.ground.await_event("mps", f"{names.DRA_DRIVER} here gives no sharing by MPS with mpsConfig")
     assert "cannot allocate all claims" in bed.ground.await_waiting("dynamic-mig")
     assert bed.read("pod", "mps")["status"]["phase"] == "Pending"
     bed.remove(bodies)
 
 
 def test_a_gpu_is_given_whole_only_after_the_last_claim_for_a_part_of_it(bed: Bed) -> None:
-    """Its administrator makes it whole although a container has a part: the driver allows it while none computes."""
+    """Somebody makes it whole although a container has a part: the driver allows it while none computes."""
     whole = {"deviceClassName": names.DRA_DRIVER, "count": 2}
     part = {"cel": {"expression": f"device.attributes['{names.DRA_DRIVER}'].profile == '1g.10gb'"}}
     bodies = [
