@@ -16,7 +16,7 @@ GPU: Final = "GpuConfig"
 MIG: Final = "MigDeviceConfig"
 """For MIG devices."""
 FROM_CLAIM: Final = "FromClaim"
-BY_ITSELF: Final = ({}, {"timeSlicingConfig": {"interval": "Default"}})
+BY_ITSELF: Final[tuple[dict[str, Any], ...]] = ({}, {"timeSlicingConfig": {"interval": "Default"}})
 """With TimeSlicing: processes on a GPU take turns so, unless somebody sets other intervals."""
 
 Parameters = Mapping[str, Any]

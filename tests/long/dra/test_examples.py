@@ -147,7 +147,11 @@ class Bed:
 
     def remove(self, bodies: list[Json]) -> None:
         self.ground.clear()
-        others = {"apiVersion": "v1", "kind": "List", "items": [one for one in bodies if one["kind"] != "Pod"]}
+        others = {
+            "apiVersion": "v1",
+            "kind": "List",
+            "items": [one for one in bodies if one["kind"] != "Pod"],
+        }
         delete = ("delete", "--namespace", self.ground.namespace, "--filename", "-")
         self.cluster.kubectl(*delete, given=json.dumps(others))
 
