@@ -146,7 +146,7 @@ def test_a_kubelet_is_given_time_to_report_that_a_pod_has_ended(cluster: FakeClu
 
 
 def test_pods_of_one_claim_are_one_holder() -> None:
-    node = a_node("n0", a100(0, claimed_as="gpu-0"))
+    node = a_node("n0", replace(a100(0), claimed_as="gpu-0"))
 
     def of(claim: str) -> Pod:
         held = (ClaimedDevice(claim=claim, node="n0", device="gpu-0"),)
