@@ -133,6 +133,6 @@ def _bytes(mebibytes: int) -> Entry:
 
 def _consumed(mebibytes: int) -> Entry:
     """Memory that several claims can share: all of it for one that names no amount, else whole MiB."""
-    least = {"min": str(min(LEAST_SHARE, mebibytes) * MIB), "step": str(MIB)}
-    whole = _bytes(mebibytes)
-    return {**whole, "requestPolicy": {"default": whole["value"], "validRange": least}}
+    # What is consumed is written in the unit of the step.
+    amounts = {"min": f"{min(LEAST_SHARE, mebibytes)}Mi", "step": "1Mi"}
+    return {**_bytes(mebibytes), "requestPolicy": {"default": f"{mebibytes}Mi", "validRange": amounts}}

@@ -11,6 +11,7 @@ from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.resources import NODES, RESOURCE_SLICES
 from cluster.objects.inventory import Device
+from cluster.objects.quantity import parse_amount
 from deviceplugin.dra.slice_publisher import SlicePublisher
 from deviceplugin.dra.slices import MOST, Entry, Surroundings, entries, offered, parts
 from deviceplugin.nvml.interface import GpuFacts, MigFacts
@@ -122,9 +123,9 @@ def test_a_gpu_is_offered_in_shares_of_what_can_be_shared_and_alone_to_who_names
     memory = device["capacity"]["memory"]
     assert int(memory["value"]) == 80000 * 2**20
     policy = memory["requestPolicy"]
-    assert policy["default"] == memory["value"]
-    least, step = (int(policy["validRange"][name]) for name in ("min", "step"))
-    assert (int(policy["default"]) - least) % step == 0, "the API server refuses it otherwise"
+    assert parse_amount(policy["default"]) == int(memory["value"])
+    least, step = (parse_amount(policy["validRange"][name]) for name in ("min", "step"))
+    assert (parse_amount(policy["default"]) - least) % step == 0, "the API server refuses it otherwise"
 
 
 def test_amounts_in_the_api_servers_spelling_are_no_news() -> None:
