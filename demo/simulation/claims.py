@@ -220,9 +220,7 @@ class Allocator:
             one["shareID"] = f"{claim.metadata.uid}-{number}"
         return found
 
-    def _first_that_fits(
-        self, request: DeviceRequest, node: str, taken: Counter[Place]
-    ) -> list[Json] | None:
+    def _first_that_fits(self, request: DeviceRequest, node: str, taken: Counter[Place]) -> list[Json] | None:
         """The devices of the first way in which a request can be met on the node; None if there is none."""
         used = sum(self._consumed.values(), taken + Counter(self._allocated))
         for way in request.ways:

@@ -44,7 +44,9 @@ def _sharing_problem(sharing: object, kind: str) -> str | None:
     fields = _said(sharing)
     strategy, turns = fields.pop("strategy", None), fields.pop("timeSlicingConfig", None)
     if strategy != TURNS:
-        why = "shares under MPS are given by nvidia.com/gpu.shared" if strategy == "MPS" else "it is not known"
+        why = (
+            "shares under MPS are given by nvidia.com/gpu.shared" if strategy == "MPS" else "it is not known"
+        )
         return f"Sharing by strategy {strategy} is not given by claims ({why}): {TURNS} is"
     if fields:
         return f"Sharing by {TURNS} has no {min(fields)}"

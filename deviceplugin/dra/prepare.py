@@ -119,7 +119,9 @@ def _taken(ours: PreparedClaim, prepared: Prepared, offer: Offer) -> Busy | None
         left = offer.shares.get(device.uuid, 0) - sum(one.memory for _, one in others)
         if device.memory and asked > left:
             users = " and ".join(sorted({claim.key for claim, _ in others})) or "no other claim"
-            return Busy(f"{device.device} has {max(left, 0)} MiB left beside {users}, and {asked} are claimed.")
+            return Busy(
+                f"{device.device} has {max(left, 0)} MiB left beside {users}, and {asked} are claimed."
+            )
     return None
 
 

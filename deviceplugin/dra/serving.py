@@ -82,7 +82,9 @@ class ClaimServing:
         self._devices: dict[str, NodeDevice] = {}
         self._around = Surroundings()
         self._known = False
-        pool = Pool(driver=endpoints.driver, node=node, devices=self._uuids, taken=self._taken, shares=self._shares)
+        pool = Pool(
+            driver=endpoints.driver, node=node, devices=self._uuids, taken=self._taken, shares=self._shares
+        )
         self.driver = ClaimDriver(
             pool,
             kube,
@@ -147,7 +149,7 @@ class ClaimServing:
         return {name: device.uuid for name, device in self._devices.items()}
 
     def _shares(self) -> dict[str, int]:
-        """UUID -> MiB for shares. Of what was allocated while shares were offered: whatever is offered now."""
+        """UUID -> MiB for shares, offered now or not: claims may have been given some earlier."""
         memory = {one.uuid: shared_memory(one, self._sharing.reserve) for one in self._devices.values()}
         return {uuid: amount for uuid, amount in memory.items() if amount}
 
@@ -214,4 +216,12 @@ def held_by_claims(file: PreparedFile) -> frozenset[str] | None:
     return frozenset(one.uuid for claim in claims for one in claim.devices if not one.is_admin)
 
 
-__all__ = ["ClaimServing", "ClaimSharing", "Endpoints", "SocketNames", "has_claims", "held_by_claims", "prepared_file"]
+__all__ = [
+    "ClaimServing",
+    "ClaimSharing",
+    "Endpoints",
+    "SocketNames",
+    "has_claims",
+    "held_by_claims",
+    "prepared_file",
+]

@@ -27,7 +27,8 @@ READ_EVERY: Final = 10.0
 SHARED: Final = "allowMultipleAllocations"
 NO_SHARES: Final = (
     "The API server does not store that several claims may have a device (the gate DRAConsumableCapacity, on"
-    f" by default from Kubernetes 1.36 on): {names.setting('dra_shares')} has no effect, claims get whole GPUs."
+    f" by default from Kubernetes 1.36 on): {names.setting('dra_shares')} has no effect, and claims get whole"
+    " GPUs."
 )
 
 

@@ -81,7 +81,13 @@ def specification(
         "cdiVersion": CDI_VERSION,
         "kind": kind,
         "devices": [
-            {"name": uuid, "containerEdits": {"deviceNodes": [_node(node) for node in own], **(more or {}).get(uuid, {})}}
+            {
+                "name": uuid,
+                "containerEdits": {
+                    "deviceNodes": [_node(node) for node in own],
+                    **(more or {}).get(uuid, {}),
+                },
+            }
             for uuid, own in sorted(nodes.of_device.items())
         ],
         "containerEdits": common,

@@ -24,8 +24,9 @@ from tests.scenarios.claiming import (
     world_of_claims,
 )
 from tests.scenarios.person import NAMESPACE
-from tests.scenarios.test_announced_shares import ALICE, status
 from tests.scenarios.seeing import is_back, runs, waits
+from tests.scenarios.test_announced_shares import ALICE
+from tests.scenarios.test_announced_shares import status as status_of
 from tests.scenarios.world import World
 
 Claims = Callable[..., World]
@@ -108,7 +109,7 @@ def test_nobody_leaves_for_a_share(claims: Claims) -> None:
     world.alice.create(claiming("alice-1", "ten"))
     world.run(60)
     assert runs(world, "bob-1")
-    because = " ".join(status(world).why(ALICE, NAMESPACE, "alice-1").because)
+    because = " ".join(status_of(world).why(ALICE, NAMESPACE, "alice-1").because)
     assert "asks for a part of a device" in because
 
 

@@ -27,8 +27,8 @@ from cluster.objects.claims import (
 from cluster.objects.meta import Meta, Owner, Partial
 
 Result = tuple[str, str, str, bool, int]
-"""Driver, device, pool if that is not the claim's, whether it is an administrator's access, and MiB of a share
-(0: the whole device)."""
+"""Driver, device, pool if that is not the claim's, whether it is an administrator's access, and MiB of a
+share (0: the whole device)."""
 PODS: Final = "pods"
 
 

@@ -36,7 +36,13 @@ def allocation(
     """Args: memory: MiB of a share of each device; 0 for all of it."""
     consumed = {"consumedCapacity": {"memory": f"{memory}Mi"}} if memory else {}
     results = [
-        {"request": "gpu", "driver": driver, "pool": NODE, "device": one, "shareID": f"s{n}" if memory else None}
+        {
+            "request": "gpu",
+            "driver": driver,
+            "pool": NODE,
+            "device": one,
+            "shareID": f"s{n}" if memory else None,
+        }
         | consumed
         for n, one in enumerate(devices)
     ]
@@ -154,7 +160,7 @@ def test_containers_are_told_their_share_and_one_that_does_not_fit_waits(tmp_pat
         answer = lab.driver.prepare(claim)
         assert isinstance(answer, PreparedClaim)
         (edits,) = json.loads(lab.file_of(claim)).values()
-        assert edits["env"] == [f"{names.GPU_MEMORY_VARIABLE}={memory}", f"{names.DEVICES_VARIABLE}=GPU-0"]
+        assert edits["env"] == [f"{names.DEVICES_VARIABLE}=GPU-0", f"{names.GPU_MEMORY_VARIABLE}={memory}"]
     assert "1920 MiB left beside team/first and team/second" in refusal(lab, third)
     assert "in use by the claim team/first" in refusal(lab, whole)
     lab.driver.unprepare(first.uid)
