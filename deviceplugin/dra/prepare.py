@@ -1,9 +1,10 @@
 """Whether a claim's devices may come into containers now: the state table of NodePrepareResources. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cluster import names
+from cluster.objects.claim_shares import shared_memory
 from cluster.objects.claims import Configuration, ResourceClaim
 from deviceplugin.advertised import MIG_UUID
 from deviceplugin.dra.configuration import configured, problem_of
@@ -34,6 +35,8 @@ class Offer:
     """Name -> UUID, of devices whose device nodes exist."""
     unhealthy: Mapping[str, str]
     """UUID -> why it is unhealthy, of those that a new pod must not get."""
+    shares: Mapping[str, int] = field(default_factory=dict)
+    """UUID -> MiB for the shares of all claims, of devices that can be shared."""
     taken: frozenset[str] = frozenset()
     """UUIDs of devices that living pods have by the device plugin: the node gave them in another way."""
     is_known: bool = True
@@ -85,6 +88,7 @@ def prepare(
                 device=result.device,
                 uuid=uuid,
                 share=result.share_id,
+                memory=shared_memory(claim, result),
                 is_admin=result.admin_access,
             )
         )
@@ -101,15 +105,24 @@ def _missing(device: str, offer: Offer) -> Refusal | Busy:
 
 
 def _taken(ours: PreparedClaim, prepared: Prepared, offer: Offer) -> Busy | None:
-    """A device that another claim has alone, or a pod by the device plugin (law L1)."""
-    exclusive = {one.uuid for one in ours.devices if not one.is_admin}
-    for device in ours.devices:
-        if device.uuid in exclusive & offer.taken:
+    """A device that another claim has, or a pod by the device plugin, unless all have shares (law L1)."""
+    wanted = [one for one in ours.devices if not one.is_admin]
+    for device in wanted:
+        if device.uuid in offer.taken:
             return Busy(f"{device.device} is still in use by a pod that has it by {names.GPU_RESOURCE}.")
-    for claim in prepared.values():
-        for device in claim.devices:
-            if device.uuid in exclusive and not device.is_admin:
+    had = [(claim, one) for claim in prepared.values() for one in claim.devices if not one.is_admin]
+    for device in wanted:
+        others = [(claim, one) for claim, one in had if one.uuid == device.uuid]
+        for claim, other in others:
+            if not (device.memory and other.memory):
                 return Busy(f"{device.device} is still in use by the claim {claim.key}.")
+        asked = sum(one.memory for one in wanted if one.uuid == device.uuid)
+        left = offer.shares.get(device.uuid, 0) - sum(one.memory for _, one in others)
+        if device.memory and asked > left:
+            users = " and ".join(sorted({claim.key for claim, _ in others})) or "no other claim"
+            return Busy(
+                f"{device.device} has {max(left, 0)} MiB left beside {users}, and {asked} are claimed."
+            )
     return None
 
 
@@ -129,6 +142,4 @@ def _unsupported(
         parameters = configured(one.request, entries, driver, is_mig=is_mig)
         if parameters is not None and (message := problem_of(parameters, driver, is_mig=is_mig)):
             return message
-        if one.share:
-            return "Shares of a device are not given by claims"
     return None

@@ -44,6 +44,8 @@ def may_share(uuid: str, pods: Iterable[Pod], state: State) -> bool:
     device = _device(uuid, sharers, state)
     if device and device.claimed_as and _are_of_one_claim(device.claimed_as, sharers):
         return True
+    if device is not None and device.claimed_as is not None:
+        return _share_by_claims(device, sharers)
     if device is None or device.share is None or not all(map(_is_sharing, sharers)):
         return False
     modes = {pod.metadata.annotation(names.SHARING_MODE) or "time-slice" for pod in sharers}
@@ -61,6 +63,18 @@ def _are_of_one_claim(name: str, pods: Iterable[Pod]) -> bool:
     held = [pod.claims.held if pod.claims else () for pod in pods]
     claims = [frozenset(one.claim for one in found if one.device == name) for found in held]
     return bool(claims) and bool(frozenset.intersection(*claims))
+
+
+def _share_by_claims(device: Device, pods: Iterable[Pod]) -> bool:
+    """Whether these pods' claims have parts of the device's memory, together no more than there is."""
+    memory: dict[str, int] = {}
+    for pod in pods:
+        theirs = [one for one in (pod.claims.held if pod.claims else ()) if one.device == device.claimed_as]
+        if not theirs or not all(one.memory for one in theirs):
+            return False
+        for claim in {one.claim for one in theirs}:
+            memory[claim] = sum(one.memory for one in theirs if one.claim == claim)
+    return sum(memory.values()) <= device.memory
 
 
 def may_share_after(uuid: str, pod: Pod, others: Iterable[Pod], state: State) -> bool:
