@@ -129,9 +129,11 @@ def _unsupported(devices: AllocatedDevices, driver: str) -> str | None:
 
 
 def _unknown_parameters(opaque: Opaque) -> str | None:
-    parameters = {key: value for key, value in (opaque.parameters or {}).items() if value}
+    parameters = dict(opaque.parameters or {})
     kind = parameters.pop("kind", None)
     parameters.pop("apiVersion", None)
+    if not parameters.get("sharing"):  # absent, and so without effect
+        parameters.pop("sharing", None)
     if kind not in {"GpuConfig", "MigDeviceConfig"}:
         return f"The driver {opaque.driver} here knows no configuration of kind {kind}"
     if parameters:

@@ -1,0 +1,103 @@
+"""Claims that can be booked, and what goes wrong: parts that are away, pods that never end, claims of two owners."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.kube.resources import TAINT_RULES
+from tests.scenarios.claiming import (
+    BY_CLAIM,
+    claim,
+    claiming,
+    devices_of_claims,
+    rules,
+    world_of_claims,
+)
+from tests.scenarios.seeing import is_back, runs, uid_of, waits
+from tests.scenarios.world import World
+
+Claims = Callable[..., World]
+
+
+@pytest.fixture
+def claims(tmp_path: Path) -> Iterator[Claims]:
+    """Makes worlds whose GPUs are given by claims; the laws are judged at the end of each."""
+    with ExitStack() as stack:
+
+        def make(**more: Any) -> World:
+            return stack.enter_context(world_of_claims(tmp_path, **more))
+
+        yield make
+
+
+def test_what_a_dead_controller_has_kept_is_given_to_nobody_and_comes_free_when_it_is_back(
+    claims: Claims,
+) -> None:
+    world = claims(gpus=1)
+    uid = world.bob.create(claiming("bob-1"))
+    world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
+    booking = world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1"))
+    world.bob.create(claiming("rival"))
+    world.until(lambda: rules(world), "the device is kept")
+    world.kill("controller-0", back_after=None)
+    world.alice.delete("alice-1")
+    world.alice.release(booking)
+    world.bob.delete("bob-1")
+    world.until(lambda: world.pod("bob-1") is None, "bob's pod has ended")
+    world.run(60)
+    assert rules(world)
+    assert not devices_of_claims(world), "nobody has it"
+    assert waits(world, "rival")
+    world.start("controller-0")
+    world.until(lambda: runs(world, "rival"), "the rival runs")
+    assert not rules(world)
+    assert not is_back(world, "bob-1", uid)
+
+
+def test_for_a_victim_that_never_ends_another_one_leaves_and_its_device_stays_its_own(
+    claims: Claims,
+) -> None:
+    world = claims(nodes=("n0", "n1"), gpus=1)
+    bobs = {name: world.bob.create(claiming(name)) for name in ("bob-1", "bob-2")}
+    world.until(lambda: runs(world, *bobs), "bob's pods run")
+    held = devices_of_claims(world)
+    world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1"))
+    world.until(lambda: rules(world), "a device is kept")
+    (rule,) = world.kube.list(TAINT_RULES).items
+    node = rule.spec.device_selector.pool
+    world.kill(f"kubelet {node}", back_after=None)
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs on the other node", seconds=900)
+    alices = world.pod("alice-1")
+    assert alices is not None
+    assert alices.spec.node_name != node
+    assert devices_of_claims(world)[f"{node}/gpu-0"] == held[f"{node}/gpu-0"]
+    world.until(lambda: not rules(world), "no device is kept")
+    world.start(f"kubelet {node}")
+    world.until(lambda: all(is_back(world, name, uid) for name, uid in bobs.items()), "both are back")
+
+
+def test_whoever_shares_the_claim_of_a_booked_pod_stays_as_long_as_that_has_it(claims: Claims) -> None:
+    """They are one holder: none of them leaves while one of them may not (law L2)."""
+    world = claims()
+    claim(world, "shared")
+    world.alice.book(model=BY_CLAIM, count=2)
+    with world.laws.expecting("L1"):  # the watcher knows no holder of several pods
+        world.alice.create(claiming("alice-1", "shared", named=True))
+        world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
+        mate = world.bob.create(claiming("bob-1", "shared", named=True))
+        other = world.bob.create(claiming("bob-2"))
+        world.until(lambda: runs(world, "bob-1", "bob-2"), "bob's pods run")
+        world.alice.create(claiming("alice-2"))
+        world.until(lambda: runs(world, "alice-2"), "her second pod runs")
+        world.until(lambda: is_back(world, "bob-2", other), "the other one is back")
+        world.alice.create(claiming("alice-3"))
+        world.run(60)
+        assert uid_of(world, "bob-1") == mate
+        world.alice.delete("alice-1")
+        world.until(lambda: runs(world, "alice-3"), "without her it is a pod like others")
+    assert is_back(world, "bob-1", mate)
