@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from cluster.kube.resources import TAINT_RULES
+from booking.policy.fair_shares import FairShares
+from cluster import names
+from cluster.kube.resources import RESOURCE_CLAIMS, TAINT_RULES
 from tests.scenarios.claiming import (
     BY_CLAIM,
     claim,
@@ -16,6 +18,7 @@ from tests.scenarios.claiming import (
     rules,
     world_of_claims,
 )
+from tests.scenarios.person import NAMESPACE
 from tests.scenarios.seeing import is_back, runs, uid_of, waits
 from tests.scenarios.world import World
 
@@ -31,6 +34,28 @@ def claims(tmp_path: Path) -> Iterator[Claims]:
             return stack.enter_context(world_of_claims(tmp_path, **more))
 
         yield make
+
+
+def test_pods_that_kube_scheduler_has_given_one_device_have_it_one_after_the_other(claims: Claims) -> None:
+    """Its set has lost the device twice: the claims of two pods that wait have it, and nobody else's."""
+    world = claims(gpus=1, fair_shares=FairShares(mode="off"))
+    world.bob.create(claiming("bob-1"))
+    world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
+    claim(world, "shadow")
+    result = {"request": "gpu", "driver": names.DRA_DRIVER, "pool": "n0", "device": "gpu-0"}
+    for allocation in ({"devices": {"results": [result]}}, None):
+        body = {"status": {"allocation": allocation}}
+        world.kube.patch(RESOURCE_CLAIMS, "shadow", body, namespace=NAMESPACE, subresource="status")
+        world.run(1)
+    waiting = {name: world.alice.create(claiming(name)) for name in ("first", "second")}
+    world.until(lambda: len(devices_of_claims(world)["n0/gpu-0"]) == 2, "kube-scheduler has given it twice")
+    world.bob.delete("bob-1")
+    world.until(lambda: any(runs(world, name) for name in waiting), "one of them runs")
+    (runs_now,) = [name for name in waiting if runs(world, name)]
+    assert len(devices_of_claims(world)["n0/gpu-0"]) == 2
+    world.alice.delete(runs_now)
+    (other,) = waiting.keys() - {runs_now}
+    world.until(lambda: runs(world, other), "then the other one runs")
 
 
 def test_what_a_dead_controller_has_kept_is_given_to_nobody_and_comes_free_when_it_is_back(
@@ -71,7 +96,7 @@ def test_for_a_victim_that_never_ends_another_one_leaves_and_its_device_stays_it
     (rule,) = world.kube.list(TAINT_RULES).items
     node = rule.spec.device_selector.pool
     world.kill(f"kubelet {node}", back_after=None)
-    world.until(lambda: runs(world, "alice-1"), "alice's pod runs on the other node", seconds=900)
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs on the other node", within=900)
     alices = world.pod("alice-1")
     assert alices is not None
     assert alices.spec.node_name != node
