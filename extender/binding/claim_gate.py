@@ -7,7 +7,6 @@ its devices.
 """
 
 from collections.abc import Set as AbstractSet
-
 from typing import Final
 
 from cluster import names

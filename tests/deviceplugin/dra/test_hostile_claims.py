@@ -58,7 +58,13 @@ def test_an_administrators_access_takes_a_device_from_nobody_and_keeps_nobody_wa
     tmp_path: Path,
 ) -> None:
     lab = Lab(tmp_path)
-    look = {"request": "gpu", "driver": names.DRA_DRIVER, "pool": NODE, "device": "gpu-0", "adminAccess": True}
+    look = {
+        "request": "gpu",
+        "driver": names.DRA_DRIVER,
+        "pool": NODE,
+        "device": "gpu-0",
+        "adminAccess": True,
+    }
     looking = {"allocation": {"devices": {"results": [look]}}}
     first, admin = lab.claim("first", allocation("gpu-0")), lab.claim("admin", looking)
     late = lab.claim("late", allocation("gpu-0"))

@@ -1,10 +1,9 @@
-"""Which pods have which GPU, by the kernel alone: no device node may be in the containers of two pods (law L1).
+"""Which pods have which GPU, by the kernel alone: no device node may be in containers of two pods (law L1).
 
-Neither the API server nor the kubelet is asked, and none of our parts: a claim that all of them have forgotten
-may still have its container. Also, what a container has must be in our agent's record of prepared claims.
+Neither the API server nor the kubelet is asked, and none of our parts: a claim that all of them have
+forgotten may still have its container. And what a container has must be in our agent's record of claims.
 """
 
-import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -14,10 +13,10 @@ from typing import Final
 
 from cluster import claim_names, names
 from cluster.process.clock import SystemClock
-from deviceplugin.dra.prepared import PreparedFile
 from devcluster.cgroups import CgroupTree
 from devcluster.cluster import Cluster
 from devcluster.paths import paths_of
+from deviceplugin.dra.prepared import PreparedFile
 from tests.threads import running
 
 EVERY: Final = 0.25
@@ -54,7 +53,7 @@ class Sights:
         for pid in self._tree.node_processes(self._mark, node):
             try:
                 pod = _POD.search(Path(f"/proc/{pid}/cgroup").read_text())
-                nodes = os.listdir(f"/proc/{pid}/root/dev")
+                nodes = [path.name for path in Path(f"/proc/{pid}/root/dev").iterdir()]
             except OSError:  # it has ended
                 continue
             for number in filter(None, map(_GPU.fullmatch, nodes)):

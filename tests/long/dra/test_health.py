@@ -1,4 +1,4 @@
-"""A GPU that is unhealthy while a claim has it: its pod is told, nobody leaves for it, nobody gets it until it is well."""
+"""A GPU that is unhealthy while a claim has it: its pod is told, and nobody gets it until it is well."""
 
 import json
 from collections.abc import Iterator

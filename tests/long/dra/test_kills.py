@@ -1,4 +1,4 @@
-"""The driver of claims and the kubelet are killed while pods with claims come and go; pods are deleted by force.
+"""Drivers of claims and kubelets are killed while pods with claims come and go; pods are deleted by force.
 
 ``SHOW_PODS=... FIRE_SEED=... pytest -s tests/long/dra/test_kills.py`` plays the same again.
 """

@@ -64,7 +64,9 @@ class Race:
         self._ground.await_phase(booked)
         had = devices_of(self._ground)
         lost = [
-            f"{uids[uid]} has {had.get(uid)}, kept was {kept[uid]}" for uid in uids if had.get(uid) != kept[uid]
+            f"{uids[uid]} has {had.get(uid)}, kept was {kept[uid]}"
+            for uid in uids
+            if had.get(uid) != kept[uid]
         ]
         self._ground.await_that("the pods that left are back", lambda: self._are_back() or None)
         for name in booked:

@@ -1,7 +1,7 @@
 """Two kube-schedulers allocate claims, since pods of an excluded namespace have the cluster's own.
 
-Each counts only what it has seen, so they give the same devices away. Nobody can keep them from that; but it is
-told, no device is in two pods at any time, and whoever has to wait runs once the device is free.
+Each counts only what it has seen, so they give the same devices away. Nobody can keep them from that; but it
+is told, no device is in two pods at any time, and whoever has to wait runs once the device is free.
 """
 
 from collections.abc import Iterator
@@ -132,7 +132,8 @@ class Site:
                 delete(pod.metadata.name)
             gone = {pod.metadata.uid for pod in running}
             self._ground.await_that(
-                "it is gone", lambda gone=gone: gone.isdisjoint(pod.metadata.uid for pod in self.pods()) or None
+                "it is gone",
+                lambda gone=gone: gone.isdisjoint(pod.metadata.uid for pod in self.pods()) or None,
             )
 
     def _running(self) -> list[Pod]:
@@ -191,9 +192,7 @@ def _one_that_is_bound_to_what_another_has(playground: Playground, bob: Person, 
     result = {"request": "gpu", "driver": names.DRA_DRIVER, "pool": pool, "device": device}
     users = [{"resource": "pods", "name": "again", "uid": uid}]
     status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": users}
-    others.kube.patch(
-        RESOURCE_CLAIMS, "again", {"status": status}, namespace=THEIRS, subresource="status"
-    )
+    others.kube.patch(RESOURCE_CLAIMS, "again", {"status": status}, namespace=THEIRS, subresource="status")
     others.await_event("again", THEIRS_WAITS)
     assert playground.pod(holder).status.phase == "Running"
     playground.delete(holder)

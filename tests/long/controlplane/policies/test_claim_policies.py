@@ -1,4 +1,4 @@
-"""The chart's policies on a real API server: whose devices a node agent publishes, and who allocates claims."""
+"""The chart's policies on a real API server: whose devices an agent publishes, and who allocates claims."""
 
 from typing import Final
 
