@@ -108,16 +108,23 @@ class Site:
     def pods(self) -> list[Pod]:
         return [*self._ground.pods(), *self._others.pods()]
 
-    def doubles(self) -> list[Pod]:
-        """The pods that have one device together with another one, and do not run."""
-        twice = {
-            owner.uid
+    def losers(self) -> list[Pod]:
+        """Those that have a device together with one that runs; returns once one of each device runs."""
+        pods = {pod.metadata.uid: pod for pod in self.pods()}
+        groups = [
+            [owner.uid for claim in claims for owner in claim.metadata.owner_references or ()]
             for claims in allocated(self._ground).values()
             if len(claims) > 1
-            for claim in claims
-            for owner in claim.metadata.owner_references or ()
-        }
-        return [pod for pod in self.pods() if pod.metadata.uid in twice and pod.status.phase == "Pending"]
+        ]
+
+        def running() -> set[str]:
+            return {pod.metadata.uid for pod in self._running()}
+
+        self._ground.await_that(
+            "a pod of each device runs", lambda: all(running() & set(group) for group in groups) or None
+        )
+        run = running()
+        return [pods[uid] for group in groups for uid in group if uid not in run]
 
     def clear(self) -> None:
         self._ground.clear()
@@ -160,7 +167,7 @@ def test_devices_that_two_schedulers_have_given_are_told_and_come_to_one_pod_aft
         before = conflicts(parts)
         for number in range(ROUNDS):
             site.race(number)
-            found = site.doubles()
+            found = site.losers()
             if found:
                 break
             site.clear()
