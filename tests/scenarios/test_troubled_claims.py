@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from booking.controller.reclaimer.holds.taint_rules import KNOWN_AFTER
 from booking.policy.fair_shares import FairShares
 from cluster import names
 from cluster.kube.resources import RESOURCE_CLAIMS, TAINT_RULES
@@ -59,6 +60,25 @@ def test_pods_to_which_one_device_was_given_have_it_one_after_the_other(claims: 
     world.alice.delete(has_it)
     (other,) = waiting.keys() - {has_it}
     world.until(lambda: runs(world, other), "then the other one runs")
+
+
+def test_nobody_gets_a_notice_before_kube_scheduler_knows_what_is_kept(claims: Claims) -> None:
+    world = claims(gpus=1, notice_seconds=10)
+    world.bob.create(claiming("bob-1"))
+    world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
+
+    def has_notice() -> bool:
+        pod = world.pod("bob-1")
+        return pod is not None and pod.metadata.annotation(names.NOTICE) is not None
+
+    world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1"))
+    world.until(lambda: rules(world) or has_notice(), "it begins")
+    since = world.loop.now
+    assert not has_notice()
+    world.until(has_notice, "bob's pod is told")
+    assert world.loop.now - since >= KNOWN_AFTER
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
 
 
 def test_what_a_dead_controller_has_kept_is_given_to_nobody_and_comes_free_when_it_is_back(
