@@ -77,6 +77,8 @@ class AcceptedDevices:
         self._driver, self._judged = driver, judged
         self._slices: dict[str, dict[str, ResourceSlice]] = {}
         """Node -> its slices of our driver by their names."""
+        self._wiped: dict[str, list[ResourceSlice]] = {}
+        """Node -> those that were deleted since one of its slices was written last."""
         self._devices: dict[str, Mapping[str, Device]] = {}
         """Node -> name in its slices -> device."""
         self._terms: dict[Terms, _OfTerms] = {}
@@ -95,13 +97,20 @@ class AcceptedDevices:
         return known.answer()
 
     def change_slice(self, key: str, before: ResourceSlice | None, now: ResourceSlice | None) -> bool:
-        """A slice is new, has changed or is gone; returns whether any answer is different now."""
+        """A slice is new, has changed or is gone; returns whether any answer is different now.
+
+        A kubelet deletes all slices of its node when it starts, and the agent writes them again: until then
+        the node has the devices that it had, or pods would leave elsewhere although nothing has changed.
+        """
         for one in (before, now):
             if one and one.spec.driver == self._driver:
                 of_node = self._slices.setdefault(one.spec.node_name, {})
                 of_node.pop(key, None)
                 if one is now:
                     of_node[key] = one
+                    self._wiped.pop(one.spec.node_name, None)
+                elif now is None:
+                    self._wiped.setdefault(one.spec.node_name, []).append(one)
         nodes = {one.spec.node_name for one in (before, now) if one and one.spec.driver == self._driver}
         return self._change(nodes)
 
@@ -128,11 +137,13 @@ class AcceptedDevices:
             if isinstance(judged, str):
                 unknown = unknown or judged
             elif judged:
-                number += 1
-                if device := known.get(entry.get("name", "")):
+                device = known.get(entry.get("name", ""))
+                number += device is not None or bool(self._slices[node])
+                if device:
                     found.append(device)
         return _OfNode(tuple(found), number, unknown)
 
     def _entries(self, node: str) -> Iterator[Entry]:
-        for _, one in sorted(self._slices.get(node, {}).items()):
+        there = [one for _, one in sorted(self._slices.get(node, {}).items())]
+        for one in there or self._wiped.get(node, ()):
             yield from one.spec.devices

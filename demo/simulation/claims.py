@@ -205,6 +205,19 @@ class Allocator:
                 RESOURCE_CLAIMS, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
             )
 
+    def unreserve(self, pod: Pod) -> None:
+        """The pod was not bound: its claims keep their devices, and are reserved for it no more."""
+        for known in self.claims_of(pod) or ():
+            meta, uid = known.metadata, pod.metadata.uid
+            claim = self._kube.get(RESOURCE_CLAIMS, meta.name, namespace=meta.namespace)
+            left = [one.uid for one in claim.status.reserved_for if one.uid != uid]
+            if len(left) < len(claim.status.reserved_for):
+                reserved = [{"resource": "pods", "name": one, "uid": one} for one in left]
+                status: Json = {"status": {"reservedFor": reserved or None}}
+                self._kube.patch(
+                    RESOURCE_CLAIMS, meta.name, status, namespace=meta.namespace, subresource="status"
+                )
+
     def _choose(self, claim: ResourceClaim, node: str, taken: Counter[Place]) -> list[Json] | None:
         if claim.status.allocation is not None:
             return []

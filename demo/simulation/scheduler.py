@@ -7,6 +7,7 @@ CSIStorageCapacity; after an error 1 s and more; in any case not longer than fiv
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -256,7 +257,7 @@ class Scheduler(Part):
             return
         error = self._extender.bind(pod, node) if is_ours else self._bind_plainly(pod, node)
         if error:
-            self._failed(entry, error)
+            self._not_bound(entry, error)
         elif self._queue.pop(uid, None):
             self._assumed[uid] = (node, pod)
 
@@ -274,7 +275,7 @@ class Scheduler(Part):
             error = f'Post "{EXTENDER}": {no_answer}'
         if error:
             self._assumed.pop(uid, None)
-            self._failed(entry, error)
+            self._not_bound(entry, error)
         else:
             self._queue.pop(uid)
 
@@ -291,6 +292,12 @@ class Scheduler(Part):
     def _rejected(self, entry: Entry, by: State, message: str) -> None:
         entry.state, entry.errors = by, 0
         self._note(entry.pod, "Unschedulable", message)
+
+    def _not_bound(self, entry: Entry, message: str) -> None:
+        """The plugin's Unreserve, and the pod is tried again."""
+        with suppress(ApiError):  # as the real one, which does it at the next try
+            self._allocator.unreserve(entry.pod)
+        self._failed(entry, message)
 
     def _failed(self, entry: Entry, message: str) -> None:
         entry.state = "backoff"

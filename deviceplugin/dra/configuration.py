@@ -50,14 +50,14 @@ def configured(
 
 def problem_of(parameters: Parameters, driver: str, *, is_mig: bool) -> str | None:
     """Why this is not given to a device, a clause; None if it is."""
-    given = {key: value for key, value in parameters.items() if value}
+    given = dict(parameters)
     kind = given.pop("kind", None)
     given.pop("apiVersion", None)
     if kind not in {GPU, MIG}:
         return f"The driver {driver} here knows no configuration of kind {kind}"
     if (kind == MIG) != is_mig:
         return f"A {kind} is configured for a {'MIG device' if is_mig else 'whole GPU'}"
-    sharing = given.pop("sharing", {})
+    sharing = given.pop("sharing", None) or {}
     if given:
         return f"The driver {driver} here gives no {min(given)} of a {kind}"
     return _sharing_problem(sharing, driver)

@@ -47,6 +47,10 @@ _WHEN_SEEN_FREE: Final = (
     "It is bound when kube-scheduler finds free GPUs for its claims.",
     "Others leave for it once it is known which ones would do.",
 )
+_WHEN_GIVEN_BACK: Final = (
+    "It is bound there once the other claim has given it back.",
+    "Let only GPU Booking's scheduler allocate claims: two schedulers give the same GPU away.",
+)
 _WHEN_FREE: Final = ("It is bound by itself as soon as all of its GPUs are free.",)
 
 
@@ -152,12 +156,22 @@ def _of_claims(pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot) -> 
     """Why a pod waits whose claims have their devices, or of which it is not known what they would take."""
     node = request.allocated_on
     if node and not _closes(request, node, snapshot):
+        if twice := _had_by_others_too(request, node, snapshot):
+            there = f"Its claims have their GPUs on {node}, but another claim has {listed(twice)}, too."
+            return Waits((there, *_of_scheduler(pod)), _WHEN_GIVEN_BACK, is_settled=True)
         there = f"Its claims have their GPUs on {node}; it is about to be bound there."
         return Waits((there, *_of_scheduler(pod)), is_settled=True)
     if doubt := request.selector.doubt:
         because = f"It is not known which GPUs its claims would take: {doubt}. So no pod leaves for it."
         return Waits((because, *_of_scheduler(pod)), _WHEN_SEEN_FREE, is_settled=True)
     return None
+
+
+def _had_by_others_too(request: GpuRequest, node: str, snapshot: ExplanationSnapshot) -> list[str]:
+    """Names of those devices of the pod's claims that other claims have, too."""
+    view = snapshot.node_snapshots[node][0]
+    twice = {device.claimed_as for device in view.devices if device.uuid in view.conflicts}
+    return sorted(request.allocated & twice)
 
 
 def _node_by_node(pod: Pod, waiting: _Waiting, snapshot: ExplanationSnapshot, may_name: MayName) -> Waits:

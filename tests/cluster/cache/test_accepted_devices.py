@@ -29,10 +29,17 @@ class Devices:
 
     def publish(self, node: str, **more: Any) -> bool:
         """The slice of a node, as it is now."""
+        return self.accepted.change_slice(node, None, self._slice(node, **more))
+
+    @staticmethod
+    def _slice(node: str, **more: Any) -> ResourceSlice:
         entries = [{"name": f"gpu-{index}", "large": True, **more} for index in range(2)]
         spec = {"driver": names.DRA_DRIVER, "nodeName": node, "devices": entries}
-        now = msgspec.convert({"metadata": {"name": node}, "spec": spec}, ResourceSlice)
-        return self.accepted.change_slice(node, None, now)
+        return msgspec.convert({"metadata": {"name": node}, "spec": spec}, ResourceSlice)
+
+    def wipe(self, node: str) -> bool:
+        """The kubelet deletes the slice of a node, as it does when it starts."""
+        return self.accepted.change_slice(node, self._slice(node), None)
 
     def take_stock(self, node: str) -> bool:
         """Its inventory."""
@@ -66,6 +73,30 @@ def test_only_the_devices_of_a_node_that_changed_are_judged_again() -> None:
     assert devices.publish("n1", large=False)
     assert devices.accepted.of(ODD) == Accepted(
         frozenset({"GPU-n0-0", "GPU-n0-1"}), frozenset({A100}), each=2
+    )
+
+
+def test_slices_that_are_away_for_a_moment_change_nothing() -> None:
+    """Nobody leaves on another node meanwhile: the agent writes them again."""
+    devices = Devices()
+    devices.come(0, 1, 2, 3)
+    before = devices.accepted.of(ANY)
+    assert not devices.wipe("n0")
+    assert devices.accepted.of(ANY) == before
+    assert devices.accepted.of(ODD) == before, "also what was not asked for until then"
+    assert not devices.publish("n0")
+    assert devices.publish("n0", large=False)
+    assert devices.accepted.of(ODD).uuids == {"GPU-n1-0", "GPU-n1-1"}
+
+
+def test_of_a_node_without_slices_and_inventory_nothing_is_left() -> None:
+    devices = Devices()
+    devices.come(0, 1, 2, 3)
+    devices.accepted.of(ANY)
+    devices.wipe("n0")
+    assert devices.accepted.change_devices("n0", {})
+    assert devices.accepted.of(ANY) == Accepted(
+        frozenset({"GPU-n1-0", "GPU-n1-1"}), frozenset({A100}), each=2
     )
 
 

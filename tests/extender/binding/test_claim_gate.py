@@ -41,18 +41,23 @@ class Gate:
         node = self.kube.put(NODES, {"metadata": {"name": "n0", "annotations": notes}})
         self.state.of(NODES).upsert(node)
 
-    def allocate(self, name: str) -> None:
+    def allocate(self, name: str, *, reserved_for: str | None = None) -> None:
         """A claim has the device; only the API server knows that yet."""
         request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
         results = [{"driver": names.DRA_DRIVER, "pool": "n0", "device": "gpu-0"}]
+        users = [{"resource": "pods", "name": reserved_for, "uid": reserved_for}] if reserved_for else []
         self.kube.put(
             RESOURCE_CLAIMS,
             {
                 "metadata": {"name": name, **WHERE},
                 "spec": {"devices": {"requests": [request]}},
-                "status": {"allocation": {"devices": {"results": results}}},
+                "status": {"allocation": {"devices": {"results": results}}, "reservedFor": users},
             },
         )
+
+    def learn(self, name: str) -> None:
+        """The event of a claim arrives."""
+        self.state.of(RESOURCE_CLAIMS).upsert(self.kube.get(RESOURCE_CLAIMS, name, namespace="team"))
 
     def passed(self, node: str = "n0") -> Pod:
         return ClaimGate(self.kube, self.state).passed(self.pod, node, within=1.0)
@@ -77,8 +82,22 @@ def test_a_pod_whose_device_the_node_does_not_name_waits(gate: Gate) -> None:
 
 
 def test_a_pod_whose_device_another_claim_has_is_refused(gate: Gate) -> None:
+    gate.allocate("another", reserved_for="q")
+    gate.learn("another")
+    with pytest.raises(BindError, match="Another claim has"):
+        gate.passed()
+
+
+def test_pods_whose_claims_wait_with_one_device_do_not_wait_for_each_other(gate: Gate) -> None:
     gate.allocate("another")
-    gate.state.of(RESOURCE_CLAIMS).upsert(gate.kube.get(RESOURCE_CLAIMS, "another", namespace="team"))
+    gate.learn("another")
+    assert gate.passed().claims
+
+
+def test_a_claim_whose_pod_is_about_to_be_bound_is_seen_before_its_event_comes(gate: Gate) -> None:
+    gate.allocate("another")
+    gate.learn("another")
+    gate.allocate("another", reserved_for="q")
     with pytest.raises(BindError, match="Another claim has"):
         gate.passed()
 

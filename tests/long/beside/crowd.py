@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -25,11 +25,28 @@ FAILS: Final = (ApiError, ClusterError, AssertionError)
 """What somebody meets while a part is away; they try again."""
 
 
+def with_a_gpu(name: str) -> dict[str, Any]:
+    """A pod that works for a moment."""
+    return probe.pod(name, [probe.container("main", gpus=1, seconds=WORKS)], model=A100)
+
+
 class Crowd:
     """So many pods of bob's, and meanwhile alice's, each of a booking of its own."""
 
-    def __init__(self, ground: Playground, alice: Person, bob: Person, count: int) -> None:
+    def __init__(
+        self,
+        ground: Playground,
+        alice: Person,
+        bob: Person,
+        count: int,
+        *,
+        model: str = A100,
+        pod: Callable[[str], Mapping[str, Any]] = with_a_gpu,
+        waiting: int = WAITING,
+    ) -> None:
+        """Args: model: of what alice books. pod: makes one of this name. waiting: of bob's at any time."""
         self._ground = ground
+        self._model, self._pod, self._waiting = model, pod, waiting
         self._alice = alice
         self._bob = bob
         self._names = [f"bob-{number:03d}" for number in range(count)]
@@ -43,7 +60,7 @@ class Crowd:
         while not self._clock.wait(stop, TURN):
             with suppress(*FAILS):
                 unfinished = sum(not is_terminal(pod) for pod in self._ground.pods())
-                for name in itertools.islice(wanted, max(0, WAITING - unfinished)):
+                for name in itertools.islice(wanted, max(0, self._waiting - unfinished)):
                     self._until_done(stop, partial(self._create, self._bob, name))
 
     def alice(self, stop: threading.Event) -> None:
@@ -83,14 +100,13 @@ class Crowd:
             self._clock.wait(stop, 0 if done else TURN)
 
     def _create(self, person: Person, name: str) -> bool:
-        body: dict[str, Any] = probe.pod(name, [probe.container("main", gpus=1, seconds=WORKS)], model=A100)
         with suppress(Conflict):  # it is there: the answer was lost
-            person.create(body)
+            person.create(self._pod(name))
         return True
 
     def _book(self) -> bool:
         self.leave()
-        self._alice.book()
+        self._alice.book(model=self._model)
         return True
 
     def _is_over(self, name: str) -> bool:

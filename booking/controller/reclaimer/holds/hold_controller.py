@@ -26,6 +26,7 @@ from functools import partial
 from typing import Any, Final
 
 import structlog
+from msgspec.structs import replace
 
 from booking.controller.reclaimer.context import ReclaimerContext
 from booking.controller.reclaimer.holds.barred_nodes import BarredNodes
@@ -169,7 +170,8 @@ class HoldController:
         pod = self._patch(plan.pod, written, lifts_gate=plan.lifts_gate)
         if pod is None:
             return
-        one = self._written[uid] = _Written(hold, pod, at)
+        # The API server's answer knows nothing of claims: without them no rule would keep their devices.
+        one = self._written[uid] = _Written(hold, replace(pod, claims=plan.pod.claims), at)
         self._begun.append(one)
         self._context.metrics.holds.labels("written").inc()
         log.info(

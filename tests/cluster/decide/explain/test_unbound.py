@@ -12,11 +12,12 @@ from cluster.decide.booking_plan import PlacementCheck, placement_check
 from cluster.decide.booking_plan.inputs import PlanInputs
 from cluster.decide.booking_plan.permanent_pods import PermanentPods
 from cluster.decide.booking_plan.supply import SupplySnapshot
+from cluster.decide.claims.kept import kept
 from cluster.decide.explain import ExplanationSnapshot
 from cluster.decide.explain.unbound import Waits, waits
 from cluster.decide.ledger import Ledger
 from cluster.objects.bookings import Booking
-from cluster.objects.claims import ClaimedDevice, PodClaims
+from cluster.objects.claims import ClaimedDevice, PodClaims, ResourceClaim
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
 from cluster.objects.nodes import Node
@@ -464,6 +465,20 @@ def test_it_is_said_that_nobody_knows_what_the_claims_of_a_pod_would_take() -> N
     assert claims.problem is not None
     assert claims.problem in found.because[0]
     assert not found.is_hopeless
+
+
+def test_a_pod_whose_device_another_claim_has_too_waits_for_that_one() -> None:
+    gpu = msgspec.structs.replace(a100(0, "n0"), resource=names.CLAIM_RESOURCE, claimed_as="gpu-0")
+    ledger, held = Ledger(), {"driver": names.DRA_DRIVER, "pool": "n0", "device": "gpu-0"}
+    ledger.apply_node(a_node("n0", gpu))
+    for uid in ("mine", "other"):
+        status = {"allocation": {"devices": {"results": [held]}}}
+        claim = msgspec.convert({"metadata": {"uid": uid}, "status": status}, ResourceClaim)
+        ledger.apply_claim(kept(claim), names.DRA_DRIVER)
+    seen = replace(snapshot(), node_snapshots={"n0": (ledger.view("n0"), "alive")})
+    claims = PodClaims(count=1, held=(ClaimedDevice(claim="mine", node="n0", device="gpu-0"),))
+    found = waits(msgspec.structs.replace(alices().obj, claims=claims), seen, None, lambda _other: True)
+    assert "another claim has gpu-0, too" in found.because[0]
 
 
 def test_a_pod_whose_claims_have_their_devices_waits_only_for_the_bind() -> None:

@@ -1,0 +1,52 @@
+"""The chart's policies on a real API server: whose devices an agent publishes, and who allocates claims."""
+
+from typing import Final
+
+import pytest
+
+from cluster import names
+from devcluster.cluster import Cluster
+from devcluster.product import chart
+from tests.long.controlplane.policies.policed import Json, People, Somebody, a_pod, is_denied, pods
+
+pytestmark = pytest.mark.controlplane
+
+SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
+ONLY_OWN: Final = "of its own node and its own driver only"
+
+
+@pytest.fixture(scope="session")
+def values(cluster: Cluster) -> Json:
+    return chart.external_values(cluster.address) | {"dra": {"enabled": True, "booking": True}}
+
+
+def a_slice(node: str, *, driver: str = names.DRA_DRIVER) -> Json:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": driver, "nodeName": node, "pool": pool, "devices": [{"name": "gpu-0"}]}
+    return {"metadata": {"name": f"{node}-{driver}"}, "spec": spec}
+
+
+def test_a_node_agent_publishes_devices_of_its_own_node_and_driver(
+    people: People, agent: Somebody, other_node: str
+) -> None:
+    assert other_node.endswith("node-b")
+    assert agent.create(SLICES, a_slice("node-a")).status == 201
+    assert is_denied(agent.create(SLICES, a_slice("node-b")), ONLY_OWN)
+    assert is_denied(agent.create(SLICES, a_slice("node-a", driver="nic.example.com")), ONLY_OWN)
+    assert people.root.create(SLICES, a_slice("node-b")).status == 201
+    theirs = f"{SLICES}/{a_slice('node-b')['metadata']['name']}"
+    assert is_denied(agent.patch(theirs, {"spec": {"devices": []}}), ONLY_OWN)
+    assert is_denied(agent.delete(theirs), ONLY_OWN)
+    assert agent.delete(f"{SLICES}/{a_slice('node-a')['metadata']['name']}").status == 200
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [({"schedulerName": "mine"}, "only scheduler"), ({"nodeName": "node-a"}, "names its node")],
+)
+def test_no_pod_with_claims_comes_past_our_scheduler(people: People, spec: Json, why: str) -> None:
+    """The webhook would set its scheduler; here it is one that knows nothing of claims."""
+    claims = [{"name": "gpu", "resourceClaimName": "of-mine"}]
+    ours = {"schedulerName": names.SCHEDULER_NAME, "resourceClaims": claims}
+    assert people.alice.create(pods(), a_pod(spec=ours), dry=True).status == 201
+    assert is_denied(people.alice.create(pods(), a_pod(spec=ours | spec), dry=True), why)
