@@ -101,6 +101,7 @@ class Allocator:
         message = _in_any_case(lambda: self._held(devices), lambda: None)
         self._metrics.allocations.labels("refused" if message else "given").inc()
         if message:
+            self._sources.pods.refused()
             log.error("allocation refused", message=message)
         return message
 
@@ -159,6 +160,8 @@ class Allocator:
                 self._clock.wait(threading.Event(), seconds)
         if decision.pod is not None:
             self._sources.pods.admitted(decision.pod.metadata.uid)
+        elif not decision.devices:
+            self._sources.pods.refused()
         if busy := decision.busy:
             self._metrics.busy_available.inc(len(busy))
             log.warning("the kubelet offers devices that other running pods hold", devices=sorted(busy))
@@ -177,6 +180,7 @@ class Allocator:
             remembered=seen.remembered,
             from_watch=seen.from_watch,
             settled=seen.settled,
+            bindings=seen.bindings,
             pick=partial(self._sources.pick, now.by_uuid),
             other_resources=now.other_resources(self._sources.resource),
         )
