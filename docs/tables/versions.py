@@ -30,8 +30,8 @@ _WRITTEN: Final = (
 )
 _REJECTED: Final = (
     "A pod that a kubelet has rejected counts as one that waits until the API server knows it, mostly a"
-    " moment later: one of the same size that comes meanwhile may get another free GPU than the one"
-    " assigned to it, which is counted and shown as drift"
+    " moment later: one of the same size that was created in the same second, and comes meanwhile, is refused"
+    " and comes back"
 )
 _NO_BOOKED_CLAIMS: Final = (
     "GPUs that nodes give by claims cannot be booked (`dra.booking`): the chart refuses it, for want of"
