@@ -59,7 +59,7 @@ VERSIONS: Final = (
         "1.35",
         "everything but booked claims",
         f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}",
-        ("tests/long/versions/real_1_35.py", _MORE, _STORY),
+        ("tests/long/versions/real_1_35.py", _MORE, "tests/long/versions/test_emulated_1_35.py", _STORY),
         "1.35.8 itself, all of it; and 1.37.1 that passes for it, kubelets 1.37.1 without the Pods API",
     ),
     Version(
