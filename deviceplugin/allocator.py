@@ -79,6 +79,10 @@ class Allocator:
         self._metrics = metrics
         self._clock = clock
 
+    def begin(self) -> None:
+        """The kubelet has just begun to read the devices: perhaps it is another one than before."""
+        self._sources.pods.forget_admissions()
+
     def prefer(self, request: AllocationRequest) -> Decision:
         """The devices that the container which is being admitted should get."""
         began = self._clock.monotonic()

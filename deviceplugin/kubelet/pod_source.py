@@ -128,7 +128,11 @@ class PodSource:
         self._settled.pop(uid, None)
         self._settled |= dict.fromkeys(self._listed - {uid})
         for old in tuple(self._settled)[:-_MOST_SETTLED]:
-            del self._settled[old]
+            self._settled.pop(old, None)
+
+    def forget_admissions(self) -> None:
+        """A kubelet that has perhaps just started takes in all of its pods once more. Safe from any thread."""
+        self._settled, self._listed = {}, frozenset()
 
     def refused(self) -> None:
         """The pod of the last ``for_admission`` was refused: the admission of all in that list is over."""

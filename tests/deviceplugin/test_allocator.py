@@ -40,6 +40,9 @@ class Pods:
     def admitted(self, uid: str) -> None:
         """Nothing is made of it here."""
 
+    def forget_admissions(self) -> None:
+        """Nor of this."""
+
     def refused(self) -> None:
         """Neither of this."""
 

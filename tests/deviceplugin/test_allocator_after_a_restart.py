@@ -53,6 +53,9 @@ class Node:
     def admitted(self, uid: str) -> None:
         """There is no list."""
 
+    def forget_admissions(self) -> None:
+        """Nor of this."""
+
     def refused(self) -> None:
         """There is none."""
 

@@ -336,6 +336,20 @@ def test_l6_a_pod_with_a_rival_of_which_nothing_is_known_is_refused_and_the_next
     assert node.verdicts() == {"ambiguous": 1, "assigned": 1}
 
 
+def test_a_kubelet_that_starts_again_may_admit_what_was_refused(node: OlderNode) -> None:
+    """It was killed before it had reported that."""
+    node.kubelet.lists_active_pods = False
+    rejected, equal = node.a_pod("GPU-1"), node.a_pod("GPU-4")
+    node.in_step()
+    node.kubelet.reject(rejected)
+    assert not node.kubelet.admit(equal)
+    node.kubelet.pods.clear()
+    node.kubelet.restart()
+    node.agent.wait_registered()
+    node.kubelet.admit_first_batch([equal])
+    assert node.kubelet.devices_of(equal.uid) == {"GPU-4"}
+
+
 def test_a_rejected_pod_that_was_created_and_bound_before_is_no_candidate(node: OlderNode) -> None:
     """Whatever the API server knows of it."""
     node.kubelet.lists_active_pods = False
