@@ -131,7 +131,7 @@ class PodSource:
             self._settled.pop(old, None)
 
     def forget_admissions(self) -> None:
-        """A kubelet that has perhaps just started takes in all of its pods once more. Safe from any thread."""
+        """A kubelet that has perhaps just started admits all of its pods once more. Safe from any thread."""
         self._settled, self._listed = {}, frozenset()
 
     def refused(self) -> None:

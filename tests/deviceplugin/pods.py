@@ -55,7 +55,9 @@ def pod(
     if model:
         annotations[names.MODEL] = model
     return Pod(
-        metadata=Meta(name=f"pod-{uid}", namespace="default", uid=uid, annotations=annotations, creation_timestamp=at),
+        metadata=Meta(
+            name=f"pod-{uid}", namespace="default", uid=uid, annotations=annotations, creation_timestamp=at
+        ),
         spec=PodSpec(containers=app or (container("main", gpus),), init_containers=init),
         status=PodStatus(phase=phase, start_time=LONG_AGO if started else None),
     )

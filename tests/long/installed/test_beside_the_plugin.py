@@ -1,5 +1,4 @@
-"""README's first install is typed where another device plugin gives out the GPUs, and then docs/getting-started.md.
-
+"""README's first install is typed beside another device plugin, and then docs/getting-started.md.
 A small plugin stands in for NVIDIA's, and pods hold GPUs of it before anything of ours is there.
 """
 
@@ -14,7 +13,6 @@ import pytest
 
 from cluster import names
 from cluster.process.clock import SystemClock
-from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.fakenvml import FakeNvml
