@@ -1,4 +1,5 @@
 """README's first install is typed beside another device plugin, and then docs/getting-started.md.
+
 A small plugin stands in for NVIDIA's, and pods hold GPUs of it before anything of ours is there.
 """
 
