@@ -17,6 +17,7 @@ from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.fakenvml import FakeNvml
+from devcluster.fakenvml.specs import A100_80GB, gpu
 from devcluster.product.installed import Installed
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
@@ -36,6 +37,7 @@ from tests.long.installed.test_first_steps import (
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # images are built first, where they are not kept
 
 README: Final = "README.md"
+GPUS: Final = 2
 EARLIER: Final = "earlier"
 
 
@@ -59,7 +61,7 @@ class Played:
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     folder, port = tmp_path_factory.mktemp("beside"), free_port()
-    spec = ClusterSpec(name=own("readme"), nodes=tuple(NodeSpec(name=name) for name in NODES))
+    spec = ClusterSpec(name=own("readme"), nodes=tuple(map(of_one_model, NODES)))
     with (
         Cluster.start(spec) as cluster,
         LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws,
@@ -68,7 +70,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         for node in NODES:
             start_standin(cluster, node)
         for node in NODES:
-            ground.await_gpus(node, len(uuids(cluster, node)))
+            ground.await_gpus(node, GPUS)
         ground.simple(EARLIER, node=NODES[0])
         ground.await_phase([EARLIER])
         before = as_it_is(ground)
@@ -86,6 +88,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         laws.check()
         yield Played(cluster, ground, before, readme, outputs)
         laws.finish()
+
+
+def of_one_model(name: str) -> NodeSpec:
+    return NodeSpec(name=name, gpus=tuple(gpu(A100_80GB, index, node=name) for index in range(GPUS)))
 
 
 def of_here(folder: Path, installed: Installed) -> Path:
@@ -118,7 +124,7 @@ def test_the_pod_that_held_a_gpu_before_runs_on_in_the_same_container(played: Pl
 
 def test_the_other_plugin_still_gives_out_the_gpus_and_the_nodes_serve(played: Played) -> None:
     for node in NODES:
-        assert played.ground.allocatable(node) == len(uuids(played.cluster, node))
+        assert played.ground.allocatable(node) == GPUS
     numbered = {uuid for uuid, (_, device) in played.ground.inventory().items() if device.numbered}
     assert {uuid.rpartition("-")[0] for uuid in numbered} == set(NODES)
 
