@@ -73,13 +73,12 @@ def test_a_pod_leaves_for_a_booked_pod_with_a_claim(claims: Claims) -> None:
 def test_pods_that_share_a_claim_leave_together(claims: Claims) -> None:
     world = claims(gpus=1)
     claim(world, "shared")
-    with world.laws.expecting("L1"):  # the watcher knows no holder of several pods
-        bobs = {name: world.bob.create(claiming(name, "shared", named=True)) for name in ("bob-1", "bob-2")}
-        world.until(lambda: runs(world, *bobs), "both run on one GPU")
-        world.alice.book(model=BY_CLAIM)
-        world.alice.create(claiming("alice-1"))
-        world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
-        world.until(lambda: all(is_back(world, name, uid) for name, uid in bobs.items()), "both are back")
+    bobs = {name: world.bob.create(claiming(name, "shared", named=True)) for name in ("bob-1", "bob-2")}
+    world.until(lambda: runs(world, *bobs), "both run on one GPU")
+    world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1"))
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
+    world.until(lambda: all(is_back(world, name, uid) for name, uid in bobs.items()), "both are back")
     assert stored(world, "shared").status.allocation is None, "the claim is bob's, and stays"
 
 
@@ -118,13 +117,12 @@ def test_for_two_booked_pods_of_one_claim_one_pod_leaves(claims: Claims) -> None
     bobs = full(world)
     claim(world, "shared")
     world.alice.book(model=BY_CLAIM)
-    with world.laws.expecting("L1"):  # the watcher knows no holder of several pods
-        for name in ("alice-1", "alice-2"):
-            world.alice.create(claiming(name, "shared", named=True))
-        world.until(lambda: runs(world, "alice-1", "alice-2"), "alice's pods run")
-        world.run(10)
-        world.alice.delete("alice-2")
-        world.until(lambda: world.pod("alice-2") is None, "one has the device alone")
+    for name in ("alice-1", "alice-2"):
+        world.alice.create(claiming(name, "shared", named=True))
+    world.until(lambda: runs(world, "alice-1", "alice-2"), "alice's pods run")
+    world.run(10)
+    world.alice.delete("alice-2")
+    world.until(lambda: world.pod("alice-2") is None, "one has the device alone")
     assert [is_back(world, name, uid) for name, uid in bobs.items()].count(True) == 1
 
 
