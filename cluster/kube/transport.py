@@ -66,7 +66,7 @@ class Call:
     answered: float | None = None
     """Seconds to wait for its answer; None for the usual timeout."""
     is_brief: bool = False
-    """Whether request and answer are small: then they cost less."""
+    """Whether request and answer are of one object: then they cost less."""
 
     @property
     def request(self) -> Request:

@@ -91,7 +91,7 @@ def test_who_has_a_quota_comes_first_below_it(full: FakeCluster, laws: LawWatche
     full.gone("b0")
     full.hold("b4", turn(0))
     laws.check()
-    with breaks(laws, "L10", "the sum of what users lack falls by 0"):
+    with breaks(laws, "L10", "the sum of what users lack falls by -1"):
         full.hold("a0", turn(1, victims=("b1",)))
 
 
@@ -100,7 +100,7 @@ def test_who_weighs_three_times_as_much_keeps_three_of_four(full: FakeCluster, l
     full.clock.advance(60)
     full.hold("a0", turn(3, victims=("b3",)))
     laws.check()
-    with breaks(laws, "L10", "1 deserved"):
+    with breaks(laws, "L10", "for default/a1"):
         full.hold("a1", turn(2, victims=("b2",)))
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import structlog
 
+from booking.policy.fair_shares import FairShares
+from booking.policy.reading import read_policy
 from tests.scenarios.world import World
 
 Worlds = Callable[..., World]
