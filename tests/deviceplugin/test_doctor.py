@@ -117,9 +117,7 @@ def test_the_node_s_status_has_to_be_patched_only_where_gpushare_s_numbers_are_w
     assert patient.wrong() == []
 
     patient.settings = msgspec.structs.replace(patient.settings, sharing_gpushare_status="MiB")
-    assert patient.wrong() == [
-        "API server: The agent may not patch nodes/status: install the chart's roles."
-    ]
+    assert patient.wrong() == ["API server: The agent may not patch nodes/status: install the chart's roles."]
 
 
 def test_an_agent_that_cannot_see_the_node_s_processes_reports_what_it_cannot_know(patient: Patient) -> None:

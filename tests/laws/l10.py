@@ -3,10 +3,11 @@
 Judged when devices are kept for a turn, by shares that ``standings`` computes a second time (a test whose
 policy has groups, quotas, limits or weights shows it to the watcher). Turns beyond a share, and gangs, are
 judged in ``l10_turns``. A take within shares lowers the sum of deficits by exactly what it gives. What is
-free goes to nobody who holds more by weight, or has a quota, before another who does not have it and for
-whose pod it would do: so nobody starves while others get more; and nobody gets more than a limit. No owner's pods are taken more than three times a day, and nothing is taken back while
-nobody else has come, gone or changed. In a quiet cluster no free device is refused to a pod that waits in
-line. That no booked pod is taken is judged with L2 and L3.
+free goes to nobody who holds more by weight, or has a quota, before another who does not and for whose pod it
+would do: so nobody starves while others get more; and nobody gets more than a limit. No owner's pods are
+taken more than three times a day, and nothing is taken back while nobody else has come, gone or changed. In a
+quiet cluster no free device is refused to a pod that waits in line. That no booked pod is taken is judged
+with L2 and L3.
 """
 
 import json

@@ -104,9 +104,7 @@ class Owing:
             for node, gain in gained.items():
                 self._owed[model, node] = max(Fraction(0), self._owed.get((model, node), Fraction(0)) + gain)
 
-    def _wrong(
-        self, unit: _Unit, now: datetime, state: State, standings: Standings
-    ) -> Iterator[str]:
+    def _wrong(self, unit: _Unit, now: datetime, state: State, standings: Standings) -> Iterator[str]:
         pool, mine = unit.pool(state, now, standings), standings.tenant_of(unit.pod)
         due, holds = pool.deserved(), pool.holds[mine]
         if is_owed(unit.pod):

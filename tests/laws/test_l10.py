@@ -31,9 +31,7 @@ def queue(cluster: FakeCluster, name: str, user: str, gpus: int = 1) -> None:
     cluster.kube.put(PODS, merged(raw, {"spec": {"schedulingGates": [{"name": names.QUEUE}]}}))
 
 
-def policy(
-    users: Mapping[str, Standing] | None = None, groups: tuple[ShareGroup, ...] = ()
-) -> FairShares:
+def policy(users: Mapping[str, Standing] | None = None, groups: tuple[ShareGroup, ...] = ()) -> FairShares:
     """What is said of users and groups."""
     return FairShares(users=users or {}, groups=groups)
 
