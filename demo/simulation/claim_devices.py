@@ -29,6 +29,11 @@ def claimed(device: Device) -> Device:
 
 def publish(kube: Kube, node: str, devices: Iterable[Device]) -> None:
     """Create the ResourceSlice of a node."""
+    kube.create(RESOURCE_SLICES, slice_of(node, devices))
+
+
+def slice_of(node: str, devices: Iterable[Device]) -> Json:
+    """The ResourceSlice of a node."""
     entries = [
         {
             "name": device.claimed_as,
@@ -38,7 +43,7 @@ def publish(kube: Kube, node: str, devices: Iterable[Device]) -> None:
         for device in devices
     ]
     spec = {"driver": names.DRA_DRIVER, "nodeName": node, "pool": {"name": node}, "devices": entries}
-    kube.create(RESOURCE_SLICES, {"metadata": {"name": f"slice-{node}"}, "spec": spec})
+    return {"metadata": {"name": f"slice-{node}"}, "spec": spec}
 
 
 def add_class(kube: Kube) -> None:
