@@ -65,7 +65,9 @@ def _round(cluster: Cluster, parts: Parts, number: int) -> dict[str, tuple[float
             for way, pid in pids.items():
                 found[way].append((bench_agent_memory.resident(pid), _alone(pid)))
             clock.wait(never, 1.0)
-    return {way: (median(rss for rss, _ in both), median(own for _, own in both)) for way, both in found.items()}
+    return {
+        way: (median(rss for rss, _ in both), median(own for _, own in both)) for way, both in found.items()
+    }
 
 
 def _give(cluster: Cluster, node: str, way: str) -> None:

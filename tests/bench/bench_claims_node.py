@@ -1,4 +1,4 @@
-"""What an agent does where GPUs are given by claims: its start, the next pod of a full node, a GPU that was ill.
+"""What an agent of claims does: its start, the next pod of a full node, a GPU that was ill.
 
 Each beside an agent that gives its GPUs by ``nvidia.com/gpu``. A part of ``bench_claims``.
 """
@@ -85,7 +85,7 @@ def _start(parts: Parts, kube: Kube, way: str) -> float:
 
 
 def _next(parts: Parts, ground: Ground, way: str) -> tuple[float, float]:
-    """Seconds from Unprepare to the next Prepare (0 without claims), and from a pod's end to the next one's start."""
+    """Seconds from Unprepare to the next Prepare (0 without claims), and from a pod's end to the next pod."""
     agent, pods = parts.agent(WAYS[way]), [f"full-{way}-{number}" for number in range(GPUS + ROUNDS)]
     ground.bear(*(body(name, way) for name in pods[:GPUS]))
     prepared, running = list[float](), list[float]()
@@ -103,7 +103,7 @@ def _next(parts: Parts, ground: Ground, way: str) -> tuple[float, float]:
 
 
 def _recovered(parts: Parts, ground: Ground, way: str) -> tuple[float, float]:
-    """Seconds from a fault to the taint (0 without claims), and from a healthy GPU to the next pod that runs."""
+    """Seconds from a fault to the taint (0 without claims), and from a healthy GPU to the next pod."""
     agent, driver = parts.agent(WAYS[way]), parts.fake_nvml(WAYS[way])
     ill, well = list[float](), list[float]()
     for number in range(ILLNESSES):

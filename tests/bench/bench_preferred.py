@@ -198,9 +198,7 @@ def _agent() -> Iterator[tuple[Path, FakeNvml, _Served]]:
 
 
 @contextmanager
-def _served(
-    root: Path, registration: _Registration
-) -> Iterator[_Served]:
+def _served(root: Path, registration: _Registration) -> Iterator[_Served]:
     """Resource -> the agent, and its devices."""
     with ExitStack() as stack:
         found: dict[str, tuple[dp_grpc.DevicePluginStub, _Stream]] = {}

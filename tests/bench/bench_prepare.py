@@ -15,13 +15,10 @@ from typing import Final
 
 import grpc
 
-from cluster import names
 from cluster.process.clock import SystemClock
 from devcluster.fakenvml import A100_80GB, FakeNvml, capabilities, gpu, mig
 from devcluster.wait import poll
 from deviceplugin.kubelet.channel import channel
-from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2 as dp
-from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2_grpc as dp_grpc
 from deviceplugin.kubeletapi.dra_v1 import api_pb2 as dra
 from deviceplugin.kubeletapi.dra_v1 import api_pb2_grpc as dra_grpc
 from deviceplugin.kubeletapi.pluginregistration_v1 import api_pb2 as registration

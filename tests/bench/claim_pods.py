@@ -1,4 +1,4 @@
-"""Two nodes, one that gives its GPUs by claims and one that gives them by ``nvidia.com/gpu``, and their pods."""
+"""A node that gives its GPUs by claims, one that gives them by ``nvidia.com/gpu``, and pods for both."""
 
 from collections.abc import Mapping
 from typing import Any, Final

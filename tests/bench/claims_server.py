@@ -28,7 +28,13 @@ def claim(namespace: str, device: str, node: str) -> dict[str, Any]:
     results = [{"request": "gpu", "driver": names.DRA_DRIVER, "pool": node, "device": device}]
     requests = [{"name": "gpu", "exactly": {"deviceClassName": names.DRA_DRIVER}}]
     return {
-        "metadata": {"name": device, "namespace": namespace, "uid": uid(device), "resourceVersion": "7", **PADDING},
+        "metadata": {
+            "name": device,
+            "namespace": namespace,
+            "uid": uid(device),
+            "resourceVersion": "7",
+            **PADDING,
+        },
         "spec": {"devices": {"requests": requests}},
         "status": {"allocation": {"devices": {"results": results}}},
     }
