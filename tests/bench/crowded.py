@@ -119,8 +119,8 @@ def a_claimed_crowd(nodes: int) -> tuple[ClusterCache, FakeClock]:
         node = every[number // GPUS]
         cache.of(RESOURCE_CLAIMS).upsert(a_claim(number, node))
         cache.of(PODS).upsert(a_claiming_pod(number, "bob", node))
-    of_claims = f"{A100}{names.CLAIMED_MODEL}"
-    cache.of(BOOKINGS).upsert(a_booking("b-1", user=BOOKED, model=of_claims, count=nodes * GPUS))
+    of_claims = {"model": f"{A100}{names.CLAIMED_MODEL}", "resource": names.CLAIM_RESOURCE}
+    cache.of(BOOKINGS).upsert(a_booking("b-1", user=BOOKED, count=nodes * GPUS, **of_claims))
     return cache, clock
 
 
