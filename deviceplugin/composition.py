@@ -20,6 +20,7 @@ from deviceplugin.device_cache import DeviceCache
 from deviceplugin.dra.prepared import PreparedFile
 from deviceplugin.dra.registration import Endpoints as ClaimEndpoints
 from deviceplugin.dra.serving import ClaimServing, ClaimSharing, has_claims, held_by_claims, prepared_file
+from deviceplugin.injection.driver import Mount
 from deviceplugin.injection.host_cdi_files import HostFolders
 from deviceplugin.injection.mps_daemons import MpsDaemons
 from deviceplugin.injection.share_files import ShareFiles
@@ -67,8 +68,9 @@ def role_of(
         other = _other_plugin(settings, sources.device_cache)
         role = Role.giving(preparation, resources, sources, access, other_plugin=other)
         if by_claims:
-            return role.by(serving(is_ending=False))
-    return role.ending(serving(is_ending=True)) if has_claims(_prepared(settings)) else role
+            return role.by(serving(mounts=preparation.mounts, is_ending=False))
+    mounts = _folders(settings).mounts
+    return role.ending(serving(mounts=mounts, is_ending=True)) if has_claims(_prepared(settings)) else role
 
 
 def claimed_devices(settings: Settings) -> Callable[[], frozenset[str] | None]:
@@ -183,6 +185,7 @@ def _claims(
     *,
     kube: Kube,
     clock: Clock,
+    mounts: Callable[[], tuple[Mount, ...]],
     is_ending: bool,
 ) -> ClaimServing:
     folders = _folders(settings)
@@ -194,7 +197,7 @@ def _claims(
         kubelet_state=settings.kubelet_state or settings.kubelet_root,
         cdi=settings.cdi_dir,
         specification=lambda nodes, more: folders.specification(
-            nodes, folders.mounts(), claim_names.CLAIM_CDI_KIND, more
+            nodes, mounts(), claim_names.CLAIM_CDI_KIND, more
         ),
         file=_prepared(settings),
         clock=clock,

@@ -167,6 +167,7 @@ class Preparation:
         self._shown: NvmlReport | None = None
         self._machine: _Machine | None = None
         """As it was when ``_shown`` was last prepared: who has a GPU changes nothing of it."""
+        self._mounts: tuple[driver.Mount, ...] | None = None
         self._recorded = PodDevices()
         self._offered_with: _Held | None = None
         self._is_tidy = False
@@ -192,6 +193,11 @@ class Preparation:
             if slots != self._options.slots:
                 self._options = replace(self._options, slots=slots)
                 self._offer()
+
+    def mounts(self) -> tuple[driver.Mount, ...]:
+        """The driver's files that containers get, as they were when last looked for: that takes a while."""
+        known = self._mounts
+        return self._folders.mounts() if known is None else known
 
     def run(self, stop: threading.Event, unresponsive_for: Callable[[], float]) -> None:
         """Check the machine's files regularly, until the stop event is set.
@@ -331,7 +337,7 @@ class Preparation:
 
     def _write_cdi(self, nodes: DeviceNodes) -> str | None:
         """Write the specification; returns why it cannot be written."""
-        mounts = self._folders.mounts()
+        mounts = self._mounts = self._folders.mounts()
         try:
             changed = cdi.write(self._folders.cdi, self._folders.specification(nodes, mounts))
         except OSError as error:

@@ -53,12 +53,20 @@ class ModelHolders:
 
     def only(self, uuids: frozenset[str]) -> "ModelHolders":
         """The same for some of the devices only."""
+        if uuids.issuperset(self._uuids()):
+            return self
         holders = (
             replace(holder, devices=tuple(uuid for uuid in holder.devices if uuid in uuids))
             for holder in self.holders
         )
         free = tuple(uuid for uuid in self.free if uuid in uuids)
         return _filled(free, tuple(holder for holder in holders if holder.devices), self.shared.only(uuids))
+
+    def _uuids(self) -> Iterator[str]:
+        yield from self.free
+        yield from self.shared.of
+        for holder in self.holders:
+            yield from holder.devices
 
 
 @dataclass(slots=True)

@@ -29,6 +29,11 @@ def claimed(device: Device) -> Device:
 
 def publish(kube: Kube, node: str, devices: Iterable[Device], *, shared: bool = False) -> None:
     """Create the ResourceSlice of a node; ``shared``: several claims may have a device."""
+    kube.create(RESOURCE_SLICES, slice_of(node, devices, shared=shared))
+
+
+def slice_of(node: str, devices: Iterable[Device], *, shared: bool = False) -> Json:
+    """The ResourceSlice of a node."""
     entries = [
         {
             "name": device.claimed_as,
@@ -39,7 +44,7 @@ def publish(kube: Kube, node: str, devices: Iterable[Device], *, shared: bool = 
         for device in devices
     ]
     spec = {"driver": names.DRA_DRIVER, "nodeName": node, "pool": {"name": node}, "devices": entries}
-    kube.create(RESOURCE_SLICES, {"metadata": {"name": f"slice-{node}"}, "spec": spec})
+    return {"metadata": {"name": f"slice-{node}"}, "spec": spec}
 
 
 def add_class(kube: Kube) -> None:

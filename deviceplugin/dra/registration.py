@@ -147,6 +147,7 @@ class DriverRegistration:
     def _reported(self, error: str | None) -> None:
         self._problem = None if error is None else f"The kubelet has not registered the driver: {error}."
         if error is None:
+            log.info("the driver is registered with the kubelet", driver=self._endpoints.driver)
             self._on_registered()
         else:
             log.warning("the kubelet has not registered the driver", message=self._problem)

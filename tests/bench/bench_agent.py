@@ -8,20 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from cluster.process.clock import SystemClock
 from devcluster.daemons import Daemon
 from devcluster.product.deploy import AGENT
-from devcluster.wait import Stopwatch, poll
+from devcluster.wait import Stopwatch
 from tests.bench import agent_image, bench_agent_cordon, bench_agent_memory, bench_agent_rate
+from tests.bench.agent_log import logged
 from tests.bench.lab import NODES, Lab
 from tests.bench.measure import Measure
 from tests.bench.rows import Kind, Row, Target
 
 TIMES = 5
 RESTARTS = 3
-PATIENCE = 30.0
 KUBELET_SOCKET = "var/lib/kubelet/device-plugins/kubelet.sock"
 _START: Final = Kind(
     "agent-start",
@@ -37,13 +35,6 @@ _AFTER_KUBELET: Final = Kind(
     "until the kubelet listens",
     target=Target(value=800),
 )
-
-
-class _Line(msgspec.Struct):
-    """The fields of a log line that are evaluated."""
-
-    event: str = ""
-    time: datetime | None = None
 
 
 def measure(lab: Lab) -> Iterator[Row]:
@@ -62,19 +53,9 @@ def measure(lab: Lab) -> Iterator[Row]:
 def _again(victim: Daemon, agent: Daemon) -> tuple[datetime, float]:
     """Kill a process and start it again: the time of that, and seconds until the agent was registered."""
     victim.kill()
-    lines = len(agent.log.read_text(errors="replace").splitlines())
     begin = SystemClock().now()
     victim.control.start_again(victim.name)
-
-    def registered() -> datetime | None:
-        fresh = agent.log.read_text(errors="replace").splitlines()[lines:]
-        return next(
-            (line.time for line in map(_line, fresh) if line.event == "registered with the kubelet"), None
-        )
-
-    at = poll(registered, seconds=PATIENCE)
-    if at is None:
-        raise RuntimeError(f"{agent.name} did not register within {PATIENCE:.0f} s; its log is {agent.log}.")
+    at = logged(agent, "registered with the kubelet", since=begin)
     return begin, (at - begin).total_seconds()
 
 
@@ -89,13 +70,6 @@ def _loading() -> float:
     watch = Stopwatch()
     subprocess.run([sys.executable, "-c", "import deviceplugin.__main__"], check=True)
     return watch.seconds
-
-
-def _line(text: str) -> _Line:
-    try:
-        return msgspec.json.decode(text, type=_Line)
-    except msgspec.MsgspecError:
-        return _Line()
 
 
 MEASURE: Final = Measure(

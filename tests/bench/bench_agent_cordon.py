@@ -2,20 +2,17 @@
 
 import statistics
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Final
-
-import msgspec
 
 from booking.server.service.device_orders import GpuOrder, NodeGpus
 from cluster.process.clock import SystemClock
 from devcluster.demo.access import administrator
-from devcluster.wait import Stopwatch, poll
+from devcluster.wait import Stopwatch
+from tests.bench.agent_log import logged
 from tests.bench.lab import Lab
 from tests.bench.rows import Kind, Row, Target
 
 TIMES: Final = 10
-PATIENCE: Final = 30.0
 ORDERS: Final[tuple[GpuOrder, ...]] = ("cordon", "uncordon")
 _CORDON: Final = Kind(
     "agent-cordon",
@@ -27,11 +24,6 @@ _CORDON: Final = Kind(
 KINDS: Final = (_CORDON,)
 
 
-class _Line(msgspec.Struct):
-    event: str = ""
-    time: datetime | None = None
-
-
 def measure(lab: Lab, node: str) -> Iterator[Row]:
     """One GPU, cordoned and uncordoned in turns."""
     taken = [_ordered(lab, node, order) for _ in range(TIMES) for order in ORDERS]
@@ -40,28 +32,9 @@ def measure(lab: Lab, node: str) -> Iterator[Row]:
 
 def _ordered(lab: Lab, node: str, order: GpuOrder) -> tuple[float, float]:
     """Seconds until the kubelet was notified, and until the order was written on the Node."""
-    log = lab.standing.parts.agent(node).log
     orders = NodeGpus(administrator(lab.standing.cluster))
-    lines = len(log.read_text(errors="replace").splitlines())
     begin, watch = SystemClock().now(), Stopwatch()
     orders.order(node, "0", order, message="the bench", at=begin)
     written = watch.seconds
-
-    def advertised_at() -> datetime | None:
-        fresh = log.read_text(errors="replace").splitlines()[lines:]
-        return next(
-            (line.time for line in map(_line, fresh) if line.event == "devices advertised to the kubelet"),
-            None,
-        )
-
-    at = poll(advertised_at, seconds=PATIENCE)
-    if at is None:
-        raise RuntimeError(f"The kubelet was not notified within {PATIENCE:.0f} s; the agent's log is {log}.")
+    at = logged(lab.standing.parts.agent(node), "devices advertised to the kubelet", since=begin)
     return (at - begin).total_seconds(), written
-
-
-def _line(text: str) -> _Line:
-    try:
-        return msgspec.json.decode(text, type=_Line)
-    except msgspec.MsgspecError:
-        return _Line()

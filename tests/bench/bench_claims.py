@@ -5,27 +5,24 @@ old by then, which lies before it, and so within any notice.
 """
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from statistics import median
-from typing import Any, Final
+from typing import Final
 
 from cluster import names
-from cluster.kube.interface import Kube, Selection
-from cluster.kube.resources import NODES, RESOURCE_SLICES
+from cluster.kube.interface import Kube
+from cluster.kube.resources import NODES
 from cluster.objects.inventory import inventory_of
-from cluster.process.clock import SystemClock
-from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator, person
 from devcluster.demo.rest import Rest
 from devcluster.fakenvml import A100_80GB, gpu
 from devcluster.product import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
-from devcluster.wait import Stopwatch, poll
-from tests.bench import agent_image, bench_agent_memory
+from devcluster.wait import poll
+from tests.bench import agent_image, bench_claims_memory, bench_claims_node
 from tests.bench.bench_booked import A100
+from tests.bench.claim_pods import FLOOR, GPUS, TEMPLATE, WAYS, body
 from tests.bench.lab import POLICY, Lab
 from tests.bench.measure import Measure
 from tests.bench.pods import NAMESPACE, PATIENCE, Ground, on_ground
@@ -33,34 +30,19 @@ from tests.bench.rows import Kind, Row, Target
 from tests.bench.table import percentile
 from tests.clusters import own
 
-GPUS: Final = 2
 PODS: Final = 24
 WARM_UP: Final = 2
 ROUNDS: Final = 10
-STARTS: Final = 3
 PERCENTS: Final = (50, 95)
 GRACE_MS: Final = 1000
 """Of every victim (``devcluster.probe``)."""
-TEMPLATE: Final = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "ResourceClaimTemplate",
-    "metadata": {"name": "one-gpu"},
-    "spec": {
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": names.DRA_DRIVER}}]}}
-    },
-}
-WAYS: Final[Mapping[str, str]] = {"claim": "node-b", "resource": "node-a"}
-"""How GPUs are given -> the node where they are."""
 _MODELS: Final = {"claim": A100 + names.CLAIMED_MODEL, "resource": A100}
-_SAFE: Final = {names.CHECKPOINT_AT: "2100-01-01T00:00:00Z"}
-"""A checkpoint in the future counts as one of now: this pod loses nothing, and is the victim."""
-_FLOOR: Final = "the same pod with nvidia.com/gpu"
 _RUNNING: Final = {
     percent: Kind(
         f"claims-running-p{percent}",
         f"pod with one GPU by a claim: created to Running, p{percent} of {PODS}",
         "ms",
-        _FLOOR,
+        FLOOR,
         target=Target(ratio=1.25) if percent == 50 else None,
     )
     for percent in PERCENTS
@@ -70,23 +52,11 @@ _BOOKED: Final = {
         f"claims-booked-p{percent}",
         f"booked pod with a claim: its victim's eviction to Running, 1 s of it grace, p{percent} of {ROUNDS}",
         "ms",
-        _FLOOR,
+        FLOOR,
         target=Target(value=GRACE_MS + 1500) if percent == 50 else None,
     )
     for percent in PERCENTS
 }
-_SLICES: Final = Kind(
-    "claims-slices",
-    f"agent of a node with claims: started to its ResourceSlices published, median of {STARTS}",
-    "ms",
-    target=Target(value=1100),
-)
-_MORE: Final = Kind(
-    "claims-agent-memory",
-    "agent, a minute after its start, 8 GPUs: resident memory with claims beyond that without",
-    "MiB",
-    target=Target(value=4),
-)
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
@@ -108,9 +78,8 @@ def measure(_lab: Lab) -> Iterator[Row]:
             _await_devices(kube)
             yield from _rows(_RUNNING, {way: _running(ground, way) for way in WAYS})
             yield from _rows(_BOOKED, {way: _booked(cluster, parts, ground, way) for way in WAYS})
-            yield _SLICES.row(1000 * median(_start(parts, kube) for _ in range(STARTS)))
-        more, without = (_resident(cluster, parts, WAYS[way]) for way in ("claim", "resource"))
-        yield _MORE.row(more - without)
+            yield from bench_claims_node.measure(parts, ground, kube)
+        yield from bench_claims_memory.measure(cluster, parts)
 
 
 def _rows(kinds: Mapping[int, Kind], seconds: Mapping[str, list[float]]) -> Iterator[Row]:
@@ -132,7 +101,7 @@ def _running(ground: Ground, way: str) -> list[float]:
     """Seconds until each pod ran."""
     found: list[float] = []
     for number in range(WARM_UP + PODS):
-        (birth,) = ground.bear(_body(f"{way}-{number}", way))
+        (birth,) = ground.bear(body(f"{way}-{number}", way))
         found.append(birth.running)
         ground.remove(f"{way}-{number}")
     return found[WARM_UP:]
@@ -141,12 +110,12 @@ def _running(ground: Ground, way: str) -> list[float]:
 def _booked(cluster: Cluster, parts: Parts, ground: Ground, way: str) -> list[float]:
     """Seconds from each eviction until alice's pod ran, who has booked one of the node's two GPUs."""
     with _booking(cluster, parts, _MODELS[way]) as alice:
-        ground.bear(_body(f"stays-{way}", way))
+        ground.bear(body(f"stays-{way}", way))
         found: list[float] = []
         for number in range(ROUNDS):
             victim, hers = f"victim-{way}-{number}", f"booked-{way}-{number}"
-            ground.bear(_body(victim, way, safe=True))
-            (birth,) = ground.bear(_body(hers, way), by=alice)
+            ground.bear(body(victim, way, safe=True))
+            (birth,) = ground.bear(body(hers, way), by=alice)
             found.append(ground.born(hers) + birth.running - ground.left(victim))
             ground.remove(hers)
             ground.await_return(victim)
@@ -168,42 +137,9 @@ def _booking(cluster: Cluster, parts: Parts, model: str) -> Iterator[Kube]:
     rest.release(answer.body["id"])
 
 
-def _start(parts: Parts, kube: Kube) -> float:
-    """Seconds from an agent's start until its devices are published, which nothing has left there."""
-    agent, node = parts.agent(WAYS["claim"]), WAYS["claim"]
-    of_node = Selection(field_selector=f"spec.nodeName={node}")
-    agent.kill()
-    for one in kube.list(RESOURCE_SLICES, of_node).items:
-        kube.delete(RESOURCE_SLICES, one.metadata.name)
-    watch = Stopwatch()
-    agent.restart()
-    if not poll(lambda: bool(kube.list(RESOURCE_SLICES, of_node).items), seconds=PATIENCE, every=0.02):
-        raise RuntimeError(f"{node} does not publish its devices; the log is {agent.log}.")
-    return watch.seconds
-
-
-def _resident(cluster: Cluster, parts: Parts, node: str) -> float:
-    folder = cluster.state / f"memory-{node}"
-    folder.mkdir()
-    with bench_agent_memory.another_agent(parts, folder, node) as pid:
-        SystemClock().wait(threading.Event(), bench_agent_memory.MINUTE)
-        return bench_agent_memory.resident(pid)
-
-
-def _body(name: str, way: str, *, safe: bool = False) -> dict[str, Any]:
-    extra: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": WAYS[way]}}
-    container = probe.container("main", gpus=1)
-    if way == "claim":
-        extra["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
-        container = probe.container("main") | {"resources": {"claims": [{"name": "gpu"}]}}
-    body = probe.pod(name, [container], extra=extra)
-    body["metadata"]["annotations"].update(_SAFE if safe else {})
-    return body
-
-
 MEASURE: Final = Measure(
     "claims",
-    (*_RUNNING.values(), *_BOOKED.values(), _SLICES, _MORE),
+    (*_RUNNING.values(), *_BOOKED.values(), *bench_claims_node.KINDS, *bench_claims_memory.KINDS),
     measure,
     on_cluster=True,
     prepare=agent_image.libraries,

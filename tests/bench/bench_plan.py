@@ -42,12 +42,31 @@ _SHARE_FIRST: Final = Kind(
     _FLOOR,
     Target(value=600),
 )
+_CLAIMS: Final = "5,000 nodes, 40,000 GPUs of which each is in a claim"
+_CLAIM: Final = Kind(
+    "plan-claim", f"plan for one booked pod with a claim ({_CLAIMS})", "ms", _FLOOR, Target(value=150)
+)
+_CLAIM_FIRST: Final = Kind(
+    "plan-claim-first", f"the first plan of a process for a claim ({_CLAIMS})", "ms", _FLOOR
+)
+_JUDGED: Final = Kind(
+    "plan-claim-judged", f"an expression that is new, judged for every device ({_CLAIMS})", "ms", _FLOOR
+)
 _SHARERS: Final = Kind(
     "share-victims",
     "the cheapest sharers of one GPU that 16 pods share, p50",
     "us",
     target=Target(value=300),
 )
+
+
+class MeasuredClaims(msgspec.Struct):
+    """What the process has measured where GPUs are given by claims: milliseconds."""
+
+    floor: float
+    judged: float
+    first: float
+    one: float
 
 
 class MeasuredShares(msgspec.Struct):
@@ -83,11 +102,22 @@ def measure(_lab: Lab) -> Iterator[Row]:
     yield _SHARE.row(shares.one, shares.floor)
     yield _SHARE_FIRST.row(shares.first, shares.floor)
     yield _SHARERS.row(shares.sharers)
+    with child("tests.bench.planner", str(NODES), "claims") as line:
+        claims = msgspec.json.decode(line, type=MeasuredClaims)
+    yield _CLAIM.row(claims.one, claims.floor)
+    yield _CLAIM_FIRST.row(claims.first, claims.floor)
+    yield _JUDGED.row(claims.judged, claims.floor)
     with child("tests.bench.planner", str(NODES), "structs") as line:
         structs = int(line)
     yield _MEMORY.row(measured.memory / 2**20, structs / 2**20)
 
 
 MEASURE: Final = Measure(
-    "plan", (_ONE, _MANY, _FIRST, _IDLE, _SHARE, _SHARE_FIRST, _SHARERS, _MEMORY), measure
+    "plan",
+    (
+        *(_ONE, _MANY, _FIRST, _IDLE),
+        *(_SHARE, _SHARE_FIRST, _SHARERS),
+        *(_CLAIM, _CLAIM_FIRST, _JUDGED, _MEMORY),
+    ),
+    measure,
 )

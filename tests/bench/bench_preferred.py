@@ -154,8 +154,36 @@ class _Stream:
             raise RuntimeError(f"The agent does not say that {uuid} is {health}: {self.health}.")
 
 
+_Served = Mapping[str, tuple[dp_grpc.DevicePluginStub, _Stream]]
+
+
 def measure(_lab: Lab) -> Iterator[Row]:
     """The median and the slow end, first with a driver that answers, then with one that hangs."""
+    with (
+        _agent() as (root, fake, served),
+        child("tests.bench.reader_server", str(root)),
+        channel(root / SOCKET) as reader,
+    ):
+        floor = dp_grpc.DevicePluginStub(reader)
+        yield from _of_shares(*served[names.SHARED_RESOURCE], floor)
+        yield from _calls(fake, *served[names.GPU_RESOURCE], floor)
+
+
+@contextmanager
+def allocating() -> Iterator[Work]:
+    """All that an agent is asked about one GPU: the three calls, one after the other."""
+    with _agent() as (_, _, served):
+        agent, stream = served[names.GPU_RESOURCE]
+        stream.await_that(GPUS[0].uuid, "Healthy")
+        ask, _ = _asking(agent, agent, [one.uuid for one in GPUS], ASSIGNED)
+        new = dp.AllocateRequest(container_requests=[dp.ContainerAllocateRequest(devices_ids=[ASSIGNED])])
+        held = dp.PreStartContainerRequest(devices_ids=[GPUS[1].uuid])
+        yield lambda: (ask(), agent.Allocate(new), agent.PreStartContainer(held))
+
+
+@contextmanager
+def _agent() -> Iterator[tuple[Path, FakeNvml, _Served]]:
+    """The kubelet's folder, the driver, and what the agent serves."""
     # Near the root: a socket's path may have 107 bytes.
     with tempfile.TemporaryDirectory(prefix="kl", dir="/tmp") as folder:
         root = Path(folder)
@@ -163,20 +191,14 @@ def measure(_lab: Lab) -> Iterator[Row]:
         fake.create(GPUS)
         with (
             _kubelet(root) as registration,
-            child("tests.bench.reader_server", folder),
-            channel(root / SOCKET) as reader,
             lone_agent(root, fake),
             _served(root, registration) as served,
         ):
-            floor = dp_grpc.DevicePluginStub(reader)
-            yield from _of_shares(*served[names.SHARED_RESOURCE], floor)
-            yield from _calls(fake, *served[names.GPU_RESOURCE], floor)
+            yield root, fake, served
 
 
 @contextmanager
-def _served(
-    root: Path, registration: _Registration
-) -> Iterator[Mapping[str, tuple[dp_grpc.DevicePluginStub, _Stream]]]:
+def _served(root: Path, registration: _Registration) -> Iterator[_Served]:
     """Resource -> the agent, and its devices."""
     with ExitStack() as stack:
         found: dict[str, tuple[dp_grpc.DevicePluginStub, _Stream]] = {}

@@ -7,15 +7,27 @@ import msgspec
 
 from cluster import names
 from cluster.cache import ClusterCache
+from cluster.cache.claims import with_expressions
 from cluster.fake.clock import FakeClock
-from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
+from cluster.kube.resources import (
+    BOOKINGS,
+    DEVICE_CLASSES,
+    LEASES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
+from cluster.objects.claims import DeviceClass, ResourceClaim, ResourceSlice
 from cluster.objects.inventory import encode_inventory
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
+from demo.simulation.claim_devices import CLASS, cel, claimed, slice_of
 from tests.bench.measured_cluster import GPUS, bound_pod, node_names
 from tests.fakes.objects import A100, EPOCH, a100, a_booking, a_lease, a_node, a_pod, shared_gpu
 
 BOOKED = "alice"
+LARGE = "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('60Gi')) >= 0"
 _SIZE = {"cpu": "64", "memory": "512Gi", "pods": "110", names.GPU_RESOURCE: str(GPUS)}
 
 
@@ -86,3 +98,68 @@ def a_booked_share(number: int) -> Pod:
 def a_booked_pod(number: int, version: int = 10) -> Pod:
     """A pod of alice's that waits."""
     return a_pod(f"booked-{number:04d}").of(BOOKED).asks(1).at(version).created(EPOCH).obj
+
+
+def a_claimed_crowd(nodes: int) -> tuple[ClusterCache, FakeClock]:
+    """The same where all GPUs are given by claims, each of which one of bob's pods has."""
+    clock = FakeClock(EPOCH)
+    cache = ClusterCache(clock, claims=with_expressions(names.DRA_DRIVER))
+    cache.keep_scheduling_objects()
+    of_class = {"metadata": {"name": names.DRA_DRIVER}, "spec": {"selectors": [cel(CLASS)]}}
+    cache.of(DEVICE_CLASSES).upsert(msgspec.convert(of_class, DeviceClass))
+    every = node_names(nodes)
+    for name in every:
+        devices = tuple(claimed(a100(index, name)) for index in range(GPUS))
+        cache.of(NODES).upsert(a_node(name, *devices))
+        cache.of(LEASES).upsert(a_lease(name))
+        cache.of(RESOURCE_SLICES).upsert(
+            msgspec.json.decode(text(slice_of(name, devices)), type=ResourceSlice)
+        )
+    for number in range(nodes * GPUS):
+        node = every[number // GPUS]
+        cache.of(RESOURCE_CLAIMS).upsert(a_claim(number, node))
+        cache.of(PODS).upsert(a_claiming_pod(number, "bob", node))
+    of_claims = {"model": f"{A100}{names.CLAIMED_MODEL}", "resource": names.CLAIM_RESOURCE}
+    cache.of(BOOKINGS).upsert(a_booking("b-1", user=BOOKED, count=nodes * GPUS, **of_claims))
+    return cache, clock
+
+
+def a_claim(number: int, node: str = "") -> ResourceClaim:
+    """One that a pod has by a template, with a GPU of the node; without one, it has none yet."""
+    uid, pod = (f"{number:08x}-{part}-4b6c-9d1e-2f3a4b5c6d7e" for part in ("1111", "2222"))
+    name = f"train-{number}"
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod, "controller": True}
+    exactly = {
+        "deviceClassName": names.DRA_DRIVER,
+        "selectors": [cel(LARGE if not node else "device.attributes['gpu.nvidia.com'].type == 'gpu'")],
+        "tolerations": [{"key": names.HELD_TAINT, "operator": "Equal", "value": pod}],
+    }
+    results = [{"request": "gpu", "driver": names.DRA_DRIVER, "pool": node, "device": f"gpu-{number % GPUS}"}]
+    meta = {"name": f"{name}-gpu-x7k2p", "namespace": f"team-{number % 40}", "uid": uid}
+    status = {
+        "allocation": {"devices": {"results": results}},
+        "reservedFor": [{"resource": "pods", "name": name, "uid": pod}],
+    }
+    raw = {
+        "metadata": meta | {"resourceVersion": str(100_000 + number), "ownerReferences": [owner]},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+        "status": status if node else {},
+    }
+    return msgspec.json.decode(text(raw), type=ResourceClaim)
+
+
+def a_claiming_pod(number: int, user: str, node: str = "") -> Pod:
+    """The pod of that claim."""
+    claim = a_claim(number, node)
+    (owner,) = claim.metadata.owner_references or ()
+    made = a_pod(owner.name).of(user).at(10).created(EPOCH)
+    raw: dict[str, Any] = (made.on(node) if node else made).raw
+    raw["metadata"] |= {"namespace": claim.metadata.namespace, "uid": owner.uid}
+    raw["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    started = EPOCH - timedelta(seconds=60 + (number * 7919) % 86_400)
+    raw["status"] = {
+        "phase": "Running" if node else "Pending",
+        **({"startTime": started} if node else {}),
+        "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": claim.metadata.name}],
+    }
+    return msgspec.json.decode(text(raw), type=Pod)

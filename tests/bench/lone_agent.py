@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,19 +14,20 @@ from devcluster.paths import CHECKOUT
 
 
 @contextmanager
-def lone_agent(root: Path, gpus: FakeNvml) -> Iterator[None]:
+def lone_agent(root: Path, gpus: FakeNvml, settings: Mapping[str, str] | None = None) -> Iterator[None]:
     """A node agent in a process of its own, until the end of the ``with``.
 
     Args:
         root: the kubelet's folder, which is also where the agent writes its files.
         gpus: the GPUs that its driver has.
+        settings: by name, those that differ.
     """
     dev, token = root / "dev", root / "token"
-    dev.mkdir()
+    dev.mkdir(exist_ok=True)
     for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{minor}" for minor in range(len(gpus.uuids())))):
         (dev / name).touch()
     token.write_text("nobody's")
-    settings = {
+    usual = {
         "node_name": "node-a",
         "host": "127.0.0.1",
         "port": str(_free_port()),
@@ -39,7 +40,7 @@ def lone_agent(root: Path, gpus: FakeNvml) -> Iterator[None]:
         "kube_ca_file": str(token),
         "kube_token_file": str(token),
     }
-    environment = {names.setting(name): value for name, value in settings.items()}
+    environment = {names.setting(name): value for name, value in (usual | dict(settings or {})).items()}
     with subprocess.Popen(
         [sys.executable, "-m", "deviceplugin"],
         cwd=CHECKOUT,

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from cluster import names
 from cluster.cache import ClaimOptions, ClusterCache
 from cluster.decide.ledger import Ledger
 from cluster.fake import FakeClock
@@ -16,6 +15,7 @@ from cluster.kube.resources import RESOURCE_CLAIMS
 from cluster.objects.claims import ResourceClaim
 from cluster.objects.pods import Pod
 from tests.bench.child import announce
+from tests.bench.crowded import a_claim
 from tests.bench.measured_cluster import bound_pod
 
 
@@ -56,40 +56,21 @@ def pods_kept() -> Callable[[int], object]:
 def claims_in_cache() -> Callable[[int], object]:
     """As the extender has them: in the cache and in the ledger."""
     store = ClusterCache(FakeClock(), claims=ClaimOptions()).of(RESOURCE_CLAIMS)
-    return lambda number: store.upsert(_claim(number))
+    return lambda number: store.upsert(a_claim(number, _node(number)))
 
 
 def claims_kept() -> Callable[[int], object]:
     """As they are decoded."""
     kept: list[ResourceClaim] = []
-    return lambda number: kept.append(_claim(number))
+    return lambda number: kept.append(a_claim(number, _node(number)))
+
+
+def _node(number: int) -> str:
+    return f"gpu-node-{number // 8:04}"
 
 
 def _pod(number: int) -> Pod:
     return msgspec.json.decode(msgspec.json.encode(bound_pod(number).raw), type=Pod)
-
-
-def _claim(number: int) -> ResourceClaim:
-    """One that a pod of a node with eight GPUs has by a template."""
-    uid, pod = (f"{number:08x}-{part}-4b6c-9d1e-2f3a4b5c6d7e" for part in ("1111", "2222"))
-    node, name = f"gpu-node-{number // 8:04}", f"train-{number}"
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod, "controller": True}
-    exactly = {
-        "deviceClassName": names.DRA_DRIVER,
-        "selectors": [{"cel": {"expression": "device.attributes['gpu.nvidia.com'].type == 'gpu'"}}],
-        "tolerations": [{"key": names.HELD_TAINT, "operator": "Equal", "value": pod}],
-    }
-    results = [{"request": "gpu", "driver": names.DRA_DRIVER, "pool": node, "device": f"gpu-{number % 8}"}]
-    meta = {"name": f"{name}-gpu-x7k2p", "namespace": f"team-{number % 40}", "uid": uid}
-    raw = {
-        "metadata": meta | {"resourceVersion": str(100_000 + number), "ownerReferences": [owner]},
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
-        "status": {
-            "allocation": {"devices": {"results": results}},
-            "reservedFor": [{"resource": "pods", "name": name, "uid": pod}],
-        },
-    }
-    return msgspec.json.decode(msgspec.json.encode(raw), type=ResourceClaim)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,21 @@ from booking.eviction.holder_cache import HolderCache
 from cluster.decide.eviction.sharer_selection import Sharer, cheapest_sharers
 from cluster.decide.eviction.victim_selection import Victim
 from cluster.decide.ledger.amounts import NO_USE, Holding
-from cluster.kube.resources import PODS
+from cluster.kube.resources import PODS, RESOURCE_CLAIMS
 from cluster.objects.pods import Pod, is_live
-from tests.bench.bench_plan import Measured, MeasuredShares
+from tests.bench.bench_plan import Measured, MeasuredClaims, MeasuredShares
 from tests.bench.child import announce
-from tests.bench.crowded import a_booked_pod, a_booked_share, a_crowd, a_pod_text, a_shared_crowd
+from tests.bench.crowded import (
+    BOOKED,
+    a_booked_pod,
+    a_booked_share,
+    a_claim,
+    a_claimed_crowd,
+    a_claiming_pod,
+    a_crowd,
+    a_pod_text,
+    a_shared_crowd,
+)
 from tests.bench.measured_cluster import GPUS
 from tests.bench.memory import resident
 from tests.bench.table import percentile
@@ -83,6 +93,31 @@ def of_shares(nodes: int) -> MeasuredShares:
     )
 
 
+def of_claims(nodes: int) -> MeasuredClaims:
+    """The same where GPUs are given by claims."""
+    cache, clock = a_claimed_crowd(nodes)
+    holder_cache = HolderCache()
+
+    def planned() -> list[Plan]:
+        return plan(take(cache, clock), PlanningInputs(), holder_cache)
+
+    def floor() -> int:
+        return sum(is_live(pod) for pod in cache.pods.values())
+
+    def appear() -> None:
+        cache.of(RESOURCE_CLAIMS).upsert(a_claim(nodes * GPUS))
+        cache.of(PODS).upsert(a_claiming_pod(nodes * GPUS, BOOKED))
+
+    planned()
+    judged = 1e3 * seconds(appear)
+    first = 1e3 * seconds(planned)
+    assert len(planned()) == 1
+    ours, least = in_turns(_ROUNDS, planned, floor)
+    return MeasuredClaims(
+        floor=1e3 * percentile(least, 50), judged=judged, first=first, one=1e3 * percentile(ours, 50)
+    )
+
+
 def _sharers(seed: int) -> None:
     random, device = seeded(seed), shared_gpu(0)
     sharers = [
@@ -102,5 +137,7 @@ if __name__ == "__main__":
             announce(str(structs(size)))
         case "shares":
             announce(msgspec.json.encode(of_shares(size)).decode())
+        case "claims":
+            announce(msgspec.json.encode(of_claims(size)).decode())
         case _:
             announce(msgspec.json.encode(measured(size, int(what))).decode())

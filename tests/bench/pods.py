@@ -123,6 +123,10 @@ class Ground:
         """When the pod was first seen to be terminating."""
         return self._sightings.at(name, "leaving")
 
+    def await_rejected(self, name: str) -> None:
+        """Wait until kube-scheduler has found no node for a pod."""
+        self._sightings.at(name, "rejected")
+
     def await_return(self, name: str) -> None:
         """Wait until a pod that was evicted runs again."""
         self._sightings.at(name, "returned")

@@ -151,6 +151,22 @@ def test_the_specification_has_the_hook_for_the_loader_s_cache(tmp_path: Path) -
     assert hook["args"][-2:] == ["/sbin/ldconfig", "/usr/lib/x86_64-linux-gnu"]
 
 
+def test_claims_get_the_driver_s_files_that_were_found_last(tmp_path: Path) -> None:
+    """Looking for them takes a while, for which containers would wait."""
+    folder = tmp_path / "driver/usr/lib"
+    folder.mkdir(parents=True)
+    library = folder / "libnvidia-ml.so.580.1"
+    library.touch()
+    machine = Machine(tmp_path, driver_root=tmp_path / "driver")
+    found = machine.preparation.mounts()
+    assert [mount.path for mount in found] == ["/usr/lib/libnvidia-ml.so.580.1"]
+    machine.report(gpu(0))
+    library.rename(folder / "libnvidia-ml.so.590.1")
+    assert machine.preparation.mounts() == found
+    machine.report(gpu(0))
+    assert [mount.path for mount in machine.preparation.mounts()] == ["/usr/lib/libnvidia-ml.so.590.1"]
+
+
 def test_an_unwritable_folder_makes_every_gpu_unhealthy(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.cdi.write_text("a file where the folder should be")

@@ -64,6 +64,7 @@ def _variable(driver: str, device: Entry) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=1024)
 def _quantity(text: str) -> int:
     try:
         amount = parse_amount(text)
