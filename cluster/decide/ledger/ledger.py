@@ -29,6 +29,7 @@ from cluster.decide.ledger.holdings import (
     sized,
 )
 from cluster.decide.ledger.holds import devices_on_hold, standing_hold
+from cluster.decide.ledger.node_shape import Layout
 from cluster.decide.ledger.nominated import Nominated, nominated
 from cluster.decide.ledger.resource_versions import is_older, version_is_older
 from cluster.decide.ledger.view import NodeView, view_of
@@ -73,6 +74,7 @@ class _Known:
     drift: dict[str, Assignment]
     fault: str | None
     is_cordoned: bool
+    layout: Layout | None
 
     @property
     def matters(self) -> tuple[object, ...]:
@@ -113,6 +115,9 @@ class Ledger:
         self._sharing = 0
         """Number of pods that have shares of devices."""
         self._changes = Changes()
+        self._all_views: dict[str, NodeView] = {}
+        self._all_views_at = -1
+        """The generation that these are of."""
 
     # --- objects -------------------------------------------------------------------------------------
 
@@ -268,10 +273,16 @@ class Ledger:
 
     def all_views(self) -> dict[str, NodeView]:
         """Name -> view of every node that exists; the dict is the caller's own."""
-        for name in self._nodes.keys() - self._views.keys():
-            self._views[name] = self._snapshot(name)
-        views = self._views
-        return {name: views[name] for name in self._nodes}
+        changed = self._changes.since(self._all_views_at)
+        if changed is None:
+            self._all_views = {}
+        for name in self._nodes if changed is None else changed:
+            if name in self._nodes:
+                self._all_views[name] = self.view(name)
+            else:
+                self._all_views.pop(name, None)
+        self._all_views_at = self._changes.number
+        return dict(self._all_views)
 
     def changed_nodes(self) -> set[str]:
         """Nodes whose views have changed since the last call. For a single caller."""
@@ -310,6 +321,11 @@ class Ledger:
     def holds(self) -> dict[str, Hold]:
         """Pod uid -> its hold, if that counts; the dict is the caller's own."""
         return dict(self._holds)
+
+    @property
+    def size(self) -> int:
+        """Number of the nodes that exist."""
+        return len(self._nodes)
 
     def nodes(self) -> tuple[str, ...]:
         """Names of the nodes that exist, sorted."""
@@ -437,6 +453,7 @@ class Ledger:
                 for uid in sorted(self._nominated_on.get(name, ()))
                 if uid not in self._holdings and uid not in self._holds
             ),
+            layout=known.layout if known else None,
         )
         self._note_conflicts(found)
         return found
@@ -467,4 +484,5 @@ def _known(node: Node) -> _Known:
         drift=drift,
         fault=fault,
         is_cordoned=bool(node.spec.unschedulable),
+        layout=Layout(devices) if devices else None,
     )
