@@ -43,6 +43,8 @@ RIGHTS: Final = (
     Permission("create", "events", namespace=NAMESPACE_OF_NODES),
 )
 """Permissions that the agent needs, besides those for Leases."""
+STATUS_RIGHT: Final = Permission("patch", "nodes/status")
+"""It needs this one to write gpushare's numbers into its Node."""
 LEASE_RIGHTS: Final = ("get", "create", "patch")
 """Permissions that it needs for Leases in its own namespace."""
 
@@ -257,8 +259,9 @@ def _cdi_folder(folder: Path) -> Finding:
 def _api(settings: Settings, tools: Tools) -> Iterator[Finding]:
     about = "API server"
     leases = (Permission(verb, "leases", "coordination.k8s.io", settings.namespace) for verb in LEASE_RIGHTS)
+    status = () if settings.sharing_gpushare_status == "none" else (STATUS_RIGHT,)
     try:
-        missing = [right for right in (*RIGHTS, *leases) if not tools.may(right)]
+        missing = [right for right in (*RIGHTS, *status, *leases) if not tools.may(right)]
         for right in missing:
             yield Finding(about, "wrong", f"The agent may not {right}: install the chart's roles.")
         if not missing:

@@ -52,6 +52,7 @@ class Permission:
 
     verb: str
     resource: str
+    """Such as ``pods``, or with a subresource ``nodes/status``."""
     group: str = ""
     namespace: str = ""
 
@@ -66,7 +67,10 @@ def may_i(kube: Kube, right: Permission) -> bool:
     Raises:
         ApiError: the API server could not be asked.
     """
-    attributes = {"group": right.group, "resource": right.resource, "verb": right.verb}
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {"group": right.group, "resource": resource, "verb": right.verb}
+    if subresource:
+        attributes["subresource"] = subresource
     if right.namespace:
         attributes["namespace"] = right.namespace
     return kube.create(OWN_ACCESS_REVIEWS, {"spec": {"resourceAttributes": attributes}}).status.allowed

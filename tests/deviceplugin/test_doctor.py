@@ -110,6 +110,16 @@ def test_a_driver_that_is_not_loaded_is_reported_and_the_rest_is_checked(patient
     assert not report(patient.findings())[1]
 
 
+def test_the_node_s_status_has_to_be_patched_only_where_gpushare_s_numbers_are_written(
+    patient: Patient,
+) -> None:
+    patient.forbidden.add("patch nodes/status")
+    assert patient.wrong() == []
+
+    patient.settings = msgspec.structs.replace(patient.settings, sharing_gpushare_status="MiB")
+    assert patient.wrong() == ["API server: The agent may not patch nodes/status: install the chart's roles."]
+
+
 def test_an_agent_that_cannot_see_the_node_s_processes_reports_what_it_cannot_know(patient: Patient) -> None:
     patient.first.write_text("python\0-m\0deviceplugin\0")
     (message,) = patient.wrong()

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cluster.fake.clock import FakeClock
-from cluster.kube.access_review import AccessReviews
+from cluster.kube.access_review import AccessReviews, Permission, may_i
 from cluster.kube.client import KubeClient
 from cluster.kube.connection import Connection, NoToken
 from cluster.kube.errors import Forbidden
@@ -22,9 +22,12 @@ def server() -> Iterator[ScriptedServer]:
         yield running
 
 
+def client(server: ScriptedServer) -> KubeClient:
+    return KubeClient(Connection(server=server.url, credentials=NoToken()), FakeClock(), user_agent="tests/1")
+
+
 def may(server: ScriptedServer) -> bool:
-    kube = KubeClient(Connection(server=server.url, credentials=NoToken()), FakeClock(), user_agent="tests/1")
-    return AccessReviews(kube).may(ALICE, "administer", group="example.org", resource="bookings")
+    return AccessReviews(client(server)).may(ALICE, "administer", group="example.org", resource="bookings")
 
 
 def test_the_api_server_is_asked_with_name_and_groups(server: ScriptedServer) -> None:
@@ -56,3 +59,15 @@ def test_a_review_that_the_server_refuses_is_an_error_and_not_a_denial(server: S
 
     with pytest.raises(Forbidden):
         may(server)
+
+
+def test_a_subresource_is_asked_for_as_one(server: ScriptedServer) -> None:
+    server.answers(Answer(status=201, body=b'{"metadata": {}, "status": {"allowed": true}}'))
+
+    assert may_i(client(server), Permission("patch", "nodes/status"))
+    assert msgspec.json.decode(server.received[0].body)["spec"]["resourceAttributes"] == {
+        "group": "",
+        "resource": "nodes",
+        "subresource": "status",
+        "verb": "patch",
+    }
