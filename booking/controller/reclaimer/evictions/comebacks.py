@@ -248,20 +248,32 @@ class Comebacks:
             self._write(victim, self._calls.release_victim)
 
     def _create(self, uid: str, template: PodTemplate) -> bool:
-        """Create the pod, unless its name is taken: looked up before each attempt. False: not now.
+        """Create the pod, unless its name is taken: looked up after each refusal. False: not now.
 
-        A user may have made another pod of this name since the last attempt, and may delete that one too.
+        A refusal does not say whether the name is free: admission refuses before that is checked, and a
+        webhook refuses with any code. A user may have made another pod of this name since the last attempt.
+
+        Raises:
+            ApiError: it was refused, and the name is free.
         """
         if uid not in self._marked and not self._is_still_there(uid, template):
             return True
-        found = self._calls.named(_name(template), template.metadata.namespace)
-        if found is None:
+        try:
             pod = self._calls.create(template)
-            self.seen.wrote_pod(pod)
-            self._events.normal(pod, *_return_event(pod, template))
-        elif found.metadata.uid == uid:
+        except StatusError:
+            found = self._calls.named(_name(template), template.metadata.namespace)
+            if found is None:
+                raise
+            return self._found_instead(found, uid, template)
+        self.seen.wrote_pod(pod)
+        self._events.normal(pod, *_return_event(pod, template))
+        return True
+
+    def _found_instead(self, found: Pod, uid: str, template: PodTemplate) -> bool:
+        """The name is taken; by the pod itself if an answer to its creation was lost. False: not for long."""
+        if found.metadata.uid == uid:
             return False  # the old pod still exists
-        elif origin_of(found) == uid:
+        if origin_of(found) == uid:
             self.seen.wrote_pod(found)
             if not has_our_finalizer(found):
                 self._forget(template)

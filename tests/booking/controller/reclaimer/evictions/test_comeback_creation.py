@@ -53,7 +53,7 @@ def test_a_pod_that_another_process_has_brought_back_is_not_created_again(
     round_.sync()
     round_.returning(finalizers=() if released else (names.COMEBACK,), label=not released)
     rest = [FORGET] if released else [FORGET, PATCH_POD]
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, *rest]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, READ_POD, *rest]
     assert round_.recorder.events == []
     pod = round_.pod()
     assert pod is not None
@@ -64,7 +64,7 @@ def test_another_pod_that_has_taken_the_name_stays_and_is_reported(round_: Round
     round_.template(due=True)
     round_.sync()
     theirs = round_.kube.put(PODS, gpu_pod(uid="theirs"))
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, FORGET]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, READ_POD, FORGET]
     assert round_.pod() == theirs
     assert round_.recorder.events == [
         (
@@ -87,13 +87,13 @@ def test_creation_waits_without_an_event_while_the_old_pod_still_has_the_name(
         round_.victim(leaving=True, marked=True, label=False)
     else:
         round_.kube.fail("POST", error(409))
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, *([] if exists else [CREATE])]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, READ_POD]
     assert (round_.recorder.events, round_.templates) == ([], 1)
     if exists:
         round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
         round_.kube.finish(PODS, "p", namespace=NAMESPACE)
     round_.clock.advance(1)
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE, FORGET, PATCH_POD]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
 
 
 @pytest.mark.parametrize("code", [400, 403, 404, 409, 410, 422, 429, 500])
@@ -103,11 +103,11 @@ def test_law_l4_a_user_who_makes_another_pod_while_ours_is_refused_has_the_last_
     round_.template(due=True)
     round_.sync()
     round_.kube.fail("POST", error(code))
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, READ_POD]
     round_.kube.put(PODS, gpu_pod(uid="theirs"))
     round_.clock.advance(1)
     round_.kube.fail("POST", error(code))
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, FORGET]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, READ_POD, FORGET]
     assert round_.recorder.reasons[-1] == event_reasons.COMEBACK_DROPPED
     round_.kube.calm()
     round_.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
@@ -120,7 +120,7 @@ def test_law_l4_a_template_is_not_taken_for_gone_because_its_deletion_was_answer
     round_.template(due=True)
     round_.sync()
     round_.kube.fail("DELETE", error(404))
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE, FORGET, GET_TEMPLATE]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, FORGET, GET_TEMPLATE]
     round_.clock.advance(1)
     assert round_.reconcile() == [FORGET, PATCH_POD]
     round_.restart()

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from booking.controller.reclaimer.evictions.comebacks import ADVANCED_FOR, NEED_NOT_GO, REPORTED_AFTER
 from cluster import event_reasons, names
-from cluster.kube.errors import ApiError, Malformed, Refusal, Request, Unreachable, refused
+from cluster.kube.errors import ApiError, Malformed, Refusal, Request, StatusError, Unreachable, refused
 from cluster.kube.resources import PODS, WHOLE_PODS
 from tests.booking.controller.reclaimer.evictions.comeback_rounds import (
     CREATE,
@@ -48,11 +48,11 @@ LEFT: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
     "it leaves: it has not ended": ({"victim": {"leaving": True, "marked": True}, "template": {}}, []),
     "it leaves: it has ended": (
         {"victim": {"leaving": True, "marked": True, "ended": True}, "template": {}},
-        [MARK_DUE, PATCH_POD, READ_POD, CREATE, FORGET, PATCH_POD],
+        [MARK_DUE, PATCH_POD, CREATE, FORGET, PATCH_POD],
     ),
     "it leaves: due": (
         {"victim": {"leaving": True, "marked": True, "ended": True}, "template": {"due": True}},
-        [PATCH_POD, GET_TEMPLATE, READ_POD, CREATE, FORGET, PATCH_POD],
+        [PATCH_POD, GET_TEMPLATE, CREATE, FORGET, PATCH_POD],
     ),
     "it leaves: released, not due": (
         {
@@ -73,7 +73,7 @@ LEFT: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
         [READ_POD, STORE],
     ),
     "it leaves by its user's hand": ({"victim": {"leaving": True}, "template": {}}, [FORGET, PATCH_POD]),
-    "it is gone: due": ({"template": {"due": True}}, [GET_TEMPLATE, READ_POD, CREATE, FORGET, PATCH_POD]),
+    "it is gone: due": ({"template": {"due": True}}, [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]),
     "it is gone: not due": ({"template": {}}, [READ_POD, FORGET]),
     "it is back: the template is there": (
         {"template": {"due": True}, "returning": {}},
@@ -239,12 +239,13 @@ def test_a_refused_creation_is_retried_after_a_pause_and_its_owner_reads_why(
     round_.template(due=True)
     round_.sync()
     round_.kube.fail("POST", failure)
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE]
+    looked_up = [READ_POD] if isinstance(failure, StatusError) else []
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, *looked_up]
     assert [(reason, message) for _, reason, message in round_.recorder.events] == events
     round_.clock.advance(0.49)
     assert round_.reconcile() == [], "within the pause"
     round_.clock.advance(0.02)
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE, FORGET, PATCH_POD]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
     assert round_.recorder.events[-1] == (
         "p",
         event_reasons.CAME_BACK,
@@ -269,11 +270,11 @@ def test_pauses_double_up_to_half_a_minute_and_start_over_after_progress(round_:
     round_.sync()
     for pause in (0.5, 1, 2, 4, 8, 16, 30, 30):
         round_.kube.fail("POST", error(403))
-        assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE]
+        assert round_.reconcile() == [GET_TEMPLATE, CREATE, READ_POD]
         round_.clock.advance(pause - 0.01)
         assert round_.reconcile() == []
         round_.clock.advance(0.02)
-    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE, FORGET, PATCH_POD]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
     round_.template(due=True)
     round_.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
     round_.sync()

@@ -130,7 +130,7 @@ def test_a_notice_costs_a_bare_pod_no_extra_call() -> None:
     world.play()
     assert pod is not None
     assert came_back(world).metadata.annotation(names.NOTICE) is None
-    assert len(world.calls) == 11
+    assert len(world.calls) == 10
 
 
 OWNER = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
