@@ -104,7 +104,8 @@ class KubeClient:
         self, resource: Resource[T], name: str, *, namespace: str | None = None, within: float | None = None
     ) -> T:
         """Read one object; see ``Kube``."""
-        call = Call(verb="GET", path=resource.path(namespace, name), within=within, answered=within)
+        path = resource.path(namespace, name)
+        call = Call(verb="GET", path=path, within=within, answered=within, is_brief=True)
         body = self._read(call) if within is None else self._transport.send(call)
         return _decode(call.request, body, resource.type)
 
@@ -160,6 +161,7 @@ class KubeClient:
             path=resource.path(namespace),
             query=_storing(dry_run=dry_run),
             body=_whole(resource, body),
+            is_brief=True,
         )
         return self._write(call, resource)
 
@@ -205,6 +207,7 @@ class KubeClient:
             query=_storing(dry_run=dry_run),
             body=msgspec.json.encode(body),
             content_type=MERGE_PATCH,
+            is_brief=True,
         )
         try:
             return self._write(call, resource)
@@ -232,7 +235,8 @@ class KubeClient:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         path = resource.path(namespace, name)
-        self._transport.send(Call(verb="DELETE", path=path, body=msgspec.json.encode(options)))
+        body = msgspec.json.encode(options)
+        self._transport.send(Call(verb="DELETE", path=path, body=body, is_brief=True))
 
     def _read(self, call: Call) -> bytes:
         until = self._clock.monotonic() + LONGEST_READ_SECONDS

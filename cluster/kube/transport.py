@@ -66,7 +66,7 @@ class Call:
     answered: float | None = None
     """Seconds to wait for its answer; None for the usual timeout."""
     is_brief: bool = False
-    """Whether request and answer are small: then they cost less."""
+    """Whether request and answer are of one object: then they cost less."""
 
     @property
     def request(self) -> Request:
@@ -249,7 +249,7 @@ class Transport:
             Unreachable: no answer, or a broken one.
             Unsent: no connection, or none in time.
         """
-        return self._answer(call, read_timeout=self._timeouts.read, stream=False).data
+        return self._answer(call, read_timeout=self._timeouts.read, stream=False).data or b""
 
     def stream(self, call: Call, *, silence: float) -> "Stream":
         """Send a request; returns its answer to be read while it arrives.
@@ -431,7 +431,7 @@ class Stream:
 
 def _refusal(answer: BaseHTTPResponse) -> Refusal:
     try:
-        body = answer.data
+        body = answer.data or b""
     except (HTTPError, OSError):
         body = b""
     return refusal_of(answer.status, body, retry_after=answer.headers.get("Retry-After"))
