@@ -14,6 +14,7 @@ from booking.server.mirror.plan import Write
 from cluster.kube.errors import ApiError, BadRequest, ClientError, Conflict, NotFound, Unprocessable
 from cluster.kube.interface import Kube
 from cluster.kube.resources import BOOKINGS
+from cluster.objects.bookings import Booking
 
 log = structlog.get_logger(__name__)
 
@@ -29,23 +30,26 @@ class Writes:
         self._metrics = metrics
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="mirror-write")
 
-    def send(self, writes: Iterable[Write]) -> None:
+    def send(self, writes: Iterable[Write]) -> dict[str, Booking | None]:
         """Those of one verb at once, in the order of verbs: what is created may need what a deletion frees.
 
-        One that is refused does not keep others from being written; after a failure none begins.
+        One that is refused does not keep others from being written; after a failure none begins. Returns the
+        objects as they are now, by name; None for one that was deleted.
 
         Raises:
             ApiError: one was not written; none is still under way.
         """
         refused: ApiError | None = None
+        written: dict[str, Booking | None] = {}
         for _, kind in groupby(writes, key=lambda write: write.verb):
-            refused = self._together(tuple(kind)) or refused
+            refused = self._together(tuple(kind), written) or refused
         if refused:
             raise refused
+        return written
 
-    def _together(self, writes: Sequence[Write]) -> ApiError | None:
+    def _together(self, writes: Sequence[Write], written: dict[str, Booking | None]) -> ApiError | None:
         failed = threading.Event()
-        each = partial(self._attempt, failed)
+        each = partial(self._attempt, failed, written)
         at_once: Callable[..., Iterable[ApiError | None]] = self._pool.map if len(writes) > 1 else map
         problems = [problem for problem in at_once(each, writes) if problem]
         for problem in problems:
@@ -53,12 +57,14 @@ class Writes:
                 raise problem
         return problems[0] if problems else None
 
-    def _attempt(self, failed: threading.Event, write: Write) -> ApiError | None:
+    def _attempt(
+        self, failed: threading.Event, written: dict[str, Booking | None], write: Write
+    ) -> ApiError | None:
         """Returns why it was not written; None also when it was not tried, because another has failed."""
         if failed.is_set():
             return None
         try:
-            self._write(write)
+            written[write.name] = self._write(write)
         except _REFUSALS as error:
             log.warning("a booking could not be mirrored", booking=write.name, error=str(error))
             return error
@@ -67,27 +73,28 @@ class Writes:
             return error
         return None
 
-    def _write(self, write: Write) -> None:
+    def _write(self, write: Write) -> Booking | None:
         try:
-            self._send(write)
+            written = self._send(write)
         except ApiError as error:
             outcome = "refused" if isinstance(error, ClientError) else "failed"
             self._metrics.writes.labels(verb=write.verb, outcome=outcome).inc()
             raise
         self._metrics.writes.labels(verb=write.verb, outcome="written").inc()
         log.info("mirrored a booking", verb=write.verb, booking=write.name)
+        return written
 
-    def _send(self, write: Write) -> None:
+    def _send(self, write: Write) -> Booking | None:
         if write.verb == "create":
-            self._kube.create(BOOKINGS, {"metadata": {"name": write.name}, "spec": write.spec})
-        elif write.verb == "change":
+            return self._kube.create(BOOKINGS, {"metadata": {"name": write.name}, "spec": write.spec})
+        if write.verb == "change":
             metadata = {"uid": write.uid, "resourceVersion": write.version}
-            self._kube.patch(BOOKINGS, write.name, {"metadata": metadata, "spec": write.spec})
-        else:
-            try:
-                self._kube.delete(BOOKINGS, write.name, uid=write.uid, resource_version=write.version)
-            except NotFound:
-                log.info("the Booking object was already deleted", booking=write.name)
+            return self._kube.patch(BOOKINGS, write.name, {"metadata": metadata, "spec": write.spec})
+        try:
+            self._kube.delete(BOOKINGS, write.name, uid=write.uid, resource_version=write.version)
+        except NotFound:
+            log.info("the Booking object was already deleted", booking=write.name)
+        return None
 
 
 _REFUSALS: Final = (BadRequest, Conflict, NotFound, Unprocessable)

@@ -66,6 +66,11 @@ class Store:
         with self.reading() as reading:
             return reading.known(ids)
 
+    def changed_after(self, change: int) -> tuple[int, list[Record]]:
+        """Number of the newest change, and the bookings, cancelled ones too, written after this one."""
+        with self.reading() as reading:
+            return reading.change(), reading.changed_after(change)
+
     def write(self, decide: Callable[[Writing], T]) -> T:
         """Run a writing transaction; returns the result of ``decide`` once it is stored.
 

@@ -63,3 +63,8 @@ class MemorySource:
         """The ids that are stored."""
         self.check()
         return set(ids) & set(self.records)
+
+    def changed_after(self, change: int) -> tuple[int, list[Record]]:
+        """The newest change, and the records written after this one."""
+        self.check()
+        return self.changes, [record for record in self.records.values() if record.change > change]
