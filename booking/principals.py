@@ -14,4 +14,5 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """The name by which the API server knows them, for reviews of their permissions; empty: it knows none."""
     groups: frozenset[str] = frozenset()
     is_administrator: bool = False
-    """Whether they may ``administer`` bookings, by the API server's decision."""
+    """Whether they may ``administer`` bookings, by the API server's decision; False where a request does not
+    depend on it, so that it was not asked."""

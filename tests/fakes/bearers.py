@@ -12,9 +12,10 @@ class BearerTokens:
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
 
-    def principal_of(self, request: Request) -> Principal:
+    def principal_of(self, request: Request, *, asks_role: bool = True) -> Principal:
         """The token's owner."""
-        return self._authenticator.principal(request.headers.get("Authorization"))
+        token = self._authenticator.token_in(request.headers.get("Authorization"))
+        return self._authenticator.owner(token, asks_role=asks_role)
 
     def is_guess(self, request: Request) -> bool:
         """A token that has not been good before."""

@@ -67,14 +67,15 @@ class Authenticator:
             raise self.refusal("The header Authorization is not of the form: Bearer TOKEN.", error=True)
         return found[1]
 
-    def owner(self, token: str) -> Principal:
-        """The owner of a token.
+    def owner(self, token: str, *, asks_role: bool = True) -> Principal:
+        """The owner of a token; for ``asks_role`` see ``SigningIn.principal_of``.
 
         Raises:
             ProblemError: see ``principal``.
         """
         subject = self.subject(token)
-        return principal_of("kubernetes", subject.name, subject, rules=self._rules, roles=self._roles)
+        roles = self._roles if asks_role else None
+        return principal_of("kubernetes", subject.name, subject, rules=self._rules, roles=roles)
 
     def subject(self, token: str) -> Subject:
         """The owner of a token by the API server's review.
@@ -121,7 +122,7 @@ def _digest(token: str) -> bytes:
 
 
 def principal_of(
-    source: Source, raw: str, subject: Subject, *, rules: Sequence[Rule], roles: Roles
+    source: Source, raw: str, subject: Subject, *, rules: Sequence[Rule], roles: Roles | None
 ) -> Principal:
     """A user who is known.
 
@@ -130,7 +131,7 @@ def principal_of(
         raw: the name.
         subject: user and groups as the API server knows them, for roles and groups.
         rules: map names to user ids.
-        roles: decides who is an administrator.
+        roles: decides who is an administrator; None: nobody, since it does not matter.
 
     Raises:
         ProblemError: 403 for a name without a user, 503.
@@ -149,5 +150,5 @@ def principal_of(
         name=raw,
         account=subject.name,
         groups=subject.groups,
-        is_administrator=roles.is_administrator(subject),
+        is_administrator=roles is not None and roles.is_administrator(subject),
     )

@@ -30,8 +30,8 @@ class RequestGuard:
         self._limits = limits
         self._strangers = strangers
 
-    def enter(self, request: Request) -> Principal:
-        """The caller of a request that may proceed.
+    def enter(self, request: Request, *, asks_role: bool = True) -> Principal:
+        """The caller of a request that may proceed; for ``asks_role`` see ``SigningIn.principal_of``.
 
         Raises:
             ProblemError: 401, 403 or 503 as ``SigningIn`` says; 429 for a client that asks too often.
@@ -40,7 +40,7 @@ class RequestGuard:
             # The API server is not called for a client that tries one token after the other.
             self._strangers.demand(request)
         try:
-            who = self._signing_in.principal_of(request)
+            who = self._signing_in.principal_of(request, asks_role=asks_role)
         except ProblemError as problem:
             # A client without credentials is sent to the login, and has cost nothing.
             if problem.kind.status in _UNKNOWN and not _CREDENTIALS.isdisjoint(request.headers.keys()):
@@ -49,6 +49,14 @@ class RequestGuard:
         g.user = who.user
         self._limits.take(who.user)
         return who
+
+    def with_role(self, request: Request) -> Principal:
+        """The caller of a request that has entered, now also whether they are an administrator.
+
+        Raises:
+            ProblemError: as ``SigningIn`` says.
+        """
+        return self._signing_in.principal_of(request)
 
     def address(self, request: Request) -> str:
         """The client's address for display: from a trusted proxy's header, else of the connection."""

@@ -18,8 +18,12 @@ _LONGEST: Final = 2000
 class SigningIn(Protocol):
     """Identifies the user behind a request."""
 
-    def principal_of(self, request: Request) -> Principal:
+    def principal_of(self, request: Request, *, asks_role: bool = True) -> Principal:
         """The user behind a request.
+
+        Args:
+            request: theirs.
+            asks_role: whether it matters that they may be an administrator; otherwise they count as none.
 
         Raises:
             ProblemError: 401 when no user is signed in, 403 for a name without a user, 503 when the API

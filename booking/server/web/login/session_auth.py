@@ -39,13 +39,14 @@ class LoginContext:
     id_tokens: IdTokens | None = None
     """Verifies the provider's tokens, if there is a provider."""
 
-    def person(self, person: Person) -> Principal:
-        """The principal for a person whom the provider names.
+    def person(self, person: Person, *, asks_role: bool = True) -> Principal:
+        """The principal for a person whom the provider names; see ``SigningIn.principal_of``.
 
         Raises:
             ProblemError: 403 for a name without a user, 503.
         """
-        return principal_of("oidc", person.raw, person.subject, rules=self.rules, roles=self.roles)
+        roles = self.roles if asks_role else None
+        return principal_of("oidc", person.raw, person.subject, rules=self.rules, roles=roles)
 
     def demand_own_page(self, request: Request) -> None:
         """Check that a browser sends the request from one of our pages.
@@ -64,7 +65,7 @@ class SessionAuth:
     def __init__(self, context: LoginContext) -> None:
         self._context = context
 
-    def principal_of(self, request: Request) -> Principal:
+    def principal_of(self, request: Request, *, asks_role: bool = True) -> Principal:
         """The caller: a token takes precedence over a cookie.
 
         Raises:
@@ -76,14 +77,14 @@ class SessionAuth:
             return (
                 self._context.bearers.principal(None)
                 if session is None
-                else self._signed_in(session, request)
+                else self._signed_in(session, request, asks_role=asks_role)
             )
         token = self._context.bearers.token_in(header)
         id_tokens, oidc = self._context.id_tokens, self._context.oidc
         if id_tokens is None or oidc is None or not id_tokens.is_of_provider(token):
-            return self._context.bearers.owner(token)
+            return self._context.bearers.owner(token, asks_role=asks_role)
         try:
-            return self._context.person(person_of(id_tokens.shown(token), oidc))
+            return self._context.person(person_of(id_tokens.shown(token), oidc), asks_role=asks_role)
         except BadTokenError as error:
             raise self._context.bearers.refusal(str(error), error=True) from error
         except FetchError as error:
@@ -97,15 +98,14 @@ class SessionAuth:
         id_tokens = self._context.id_tokens
         return id_tokens is None or not id_tokens.is_of_provider(header.partition(" ")[2].strip())
 
-    def _signed_in(self, session: Session, request: Request) -> Principal:
+    def _signed_in(self, session: Session, request: Request, *, asks_role: bool) -> Principal:
         # A browser sends cookies with requests that other sites' pages cause, too.
         if request.method not in _HARMLESS:
             self._context.demand_own_page(request)
         subject = Subject(session.data["subject"], frozenset(session.groups))
         source = session.data["source"]
-        return principal_of(
-            source, session.name, subject, rules=self._context.rules, roles=self._context.roles
-        )
+        roles = self._context.roles if asks_role else None
+        return principal_of(source, session.name, subject, rules=self._context.rules, roles=roles)
 
 
 def session_of(request: Request, context: LoginContext) -> Session | None:

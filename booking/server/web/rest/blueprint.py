@@ -28,12 +28,15 @@ def blueprint_of(routes: Iterable[Route[Any, Any]], guard: RequestGuard, *, root
 def _view(route: Route[Any, Any], guard: RequestGuard) -> Callable[..., Response]:
     def view(**path: str) -> Response:
         who = _who(route, guard)
-        query = query_as(route.query)
         raw = request.get_data(cache=False) if route.takes_body else b""
+        query = query_as(route.query).made()
+        body = _body(route, raw)
+        if route.needs_role is not None and route.needs_role(body):
+            who = guard.with_role(request)
         call = ReadRequest(
             who=who,
-            query=query.made(),
-            body=_body(route, raw),
+            query=query,
+            body=body,
             raw=raw,
             path=path,
             headers=request.headers,
@@ -47,7 +50,7 @@ def _who(route: Route[Any, Any], guard: RequestGuard) -> Principal:
     if route.access == "anybody":
         guard.count_anonymous(request)
         return ANONYMOUS
-    who = guard.enter(request)
+    who = guard.enter(request, asks_role=route.needs_role is None)
     if route.access == "administrator" and not who.is_administrator:
         raise ProblemError(FORBIDDEN, "Only administrators of bookings may ask that.")
     return who

@@ -104,6 +104,10 @@ class Route(Generic[Q, B]):
     kinds: tuple[Kind, ...] = ()
     """Problems in addition to those that every route may answer with."""
     links: tuple[Link, ...] = ()
+    needs_role: Callable[[Read[B]], bool] | None = None
+    """Whether a body asks for what only administrators may; None: any request may depend on that.
+
+    Where it does not the API server is not asked for the caller's role."""
 
     @property
     def takes_body(self) -> bool:

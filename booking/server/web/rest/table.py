@@ -15,6 +15,7 @@ from booking.server.web.rest.etags import IF_MATCH, TAGS
 from booking.server.web.rest.idempotency_keys import KEY, LONGEST_KEY
 from booking.server.web.rest.index import DocumentView, IndexView
 from booking.server.web.rest.live import LiveViews
+from booking.server.web.rest.parsing import Read
 from booking.server.web.rest.people import PeopleViews
 from booking.server.web.rest.routes import Header, Link, Nothing, Route, RouteAnswer
 from booking.server.web.rest.slots import SlotViews
@@ -70,6 +71,11 @@ def table(parts: Parts, *, root: str, audience: str) -> tuple[Route[Any, Any], .
     return everything
 
 
+def _names_a_user(body: Read[Any]) -> bool:
+    """Whether somebody books for a user who is named: only administrators may, for others."""
+    return body.values.get("user") is not None
+
+
 def _about_it(index: IndexView, description: DocumentView) -> tuple[Route[Any, Any], ...]:
     return (
         Route(
@@ -111,6 +117,7 @@ def _bookings(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             headers=(_KEY,),
             kinds=(REFUSED, KEY_REUSED),
             links=_LINKS,
+            needs_role=_names_a_user,
         ),
         Route(
             method="POST",
@@ -124,6 +131,7 @@ def _bookings(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             headers=(_KEY,),
             kinds=(REFUSED, KEY_REUSED),
             links=_LINKS,
+            needs_role=_names_a_user,
         ),
         Route(
             method="GET",

@@ -94,10 +94,11 @@ class FakeSigningIn(BearerTokens):
         super().__init__(authenticator)
         self.administrators: set[str] = set()
 
-    def principal_of(self, request: Request) -> Principal:
+    def principal_of(self, request: Request, *, asks_role: bool = True) -> Principal:
         """The user who sent the request."""
-        who = super().principal_of(request)
-        return msgspec.structs.replace(who, is_administrator=who.user in self.administrators)
+        who = super().principal_of(request, asks_role=asks_role)
+        is_one = asks_role and who.user in self.administrators
+        return msgspec.structs.replace(who, is_administrator=is_one)
 
 
 class FakeEvictions:

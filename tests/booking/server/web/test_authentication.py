@@ -10,6 +10,7 @@ from cluster.decide.identity import DEFAULT_RULES, Rule
 from cluster.fake.clock import FakeClock
 from cluster.kube.errors import Request, Unreachable
 from tests.booking.server.web.served import BOOKINGS, FakeAccess, FakeTokens, Served, problem
+from tests.fakes.objects import A100
 
 RESEARCH = Rule(source="kubernetes", match=r"system:serviceaccount:research:(.+)", user=r"\1")
 DOWN = Unreachable(Request("POST", "/apis/authentication.k8s.io/v1/tokenreviews"), "connection refused")
@@ -193,3 +194,9 @@ class TestRoles:
         assert int(answer.headers["Retry-After"]) > 0
         served.access.problem = None
         assert served.ask("GET", BOOKINGS).status_code == 200
+
+    def test_whether_somebody_may_book_for_others_is_asked_only_if_they_want_to(self, served: Served) -> None:
+        served.access.problem = DOWN
+        served.booked()
+        body = {"model": A100, "duration": "P2D", "user": "bob"}
+        problem(served.ask("POST", BOOKINGS, json=body), 503)
