@@ -1,20 +1,20 @@
 """L10: fair shares move nothing by their own hand.
 
-Judged when devices are kept for a turn, by shares that are computed here a second time, where everybody
-weighs the same (a test whose policy has groups, quotas or weights says so to the watcher). Turns beyond a
-share, and gangs, are judged in ``l10_turns``. A take within shares lowers the sum of deficits by exactly what
-it gives. What is free goes to nobody who holds more than another for whose pod it would do: so nobody starves
-while others get more. No owner's pods are taken more than three times a day, and nothing is taken back while
-nobody else has come, gone or changed. In a quiet cluster no free device is refused to a pod that waits in
-line. That no booked pod is taken is judged with L2 and L3.
+Judged when devices are kept for a turn, by shares that ``standings`` computes a second time (a test whose
+policy has groups, quotas, limits or weights shows it to the watcher). Turns beyond a share, and gangs, are
+judged in ``l10_turns``. A take within shares lowers the sum of deficits by exactly what it gives. What is
+free goes to nobody who holds more by weight, or has a quota, before another who does not and for whose pod it
+would do: so nobody starves while others get more; and nobody gets more than a limit. No owner's pods are
+taken more than three times a day, and nothing is taken back while nobody else has come, gone or changed. In a
+quiet cluster no free device is refused to a pod that waits in line. That no booked pod is taken is judged
+with L2 and L3.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
@@ -30,8 +30,8 @@ from tests.laws.changes import Change
 from tests.laws.cover import cover
 from tests.laws.departures import departure, is_ordered
 from tests.laws.devices import advertised_devices, floor_of, held, hold_on, holds, needed, plot_of
-from tests.laws.groups import user_of
 from tests.laws.places import Places, for_nothing, is_alive
+from tests.laws.standings import Pool, Standings, Tenant
 from tests.laws.state import State
 
 LAW: Final = "L10"
@@ -41,8 +41,7 @@ TOGETHER: Final = timedelta(minutes=15)
 """Within so long all pods of a gang leave, which counts as once."""
 GIVEN_FOR: Final = timedelta(seconds=15)
 """Seconds after the controller's last sign of life within which turns are given."""
-
-
+_EQUAL: Final = Standings()
 GANG_SIZE: Final = f"{names.DOMAIN}/gang-size"
 
 
@@ -60,43 +59,16 @@ def is_owed(pod: Pod) -> bool:
     return isinstance(found, dict) and bool(found.get("turn"))
 
 
-def tenant_of(pod: Pod) -> str:
-    """Whose share a pod counts to."""
-    return user_of(pod) or f"namespace/{pod.metadata.namespace}"
-
-
-@dataclass
-class Pool:
-    """Who holds and wants devices of one model without a booking."""
-
-    capacity: int = 0
-    holds: Counter[str] = field(default_factory=Counter)
-    wants: Counter[str] = field(default_factory=Counter)
-    """What is held, and what waiting pods ask for."""
-
-    def deserved(self) -> Mapping[str, Fraction]:
-        """Tenant -> GPUs: nobody more than is wanted, all others the same."""
-        found: dict[str, Fraction] = {}
-        left, open_ = Fraction(self.capacity), sorted(self.wants, key=lambda one: (self.wants[one], one))
-        for number, tenant in enumerate(open_):
-            found[tenant] = min(Fraction(self.wants[tenant]), left / (len(open_) - number))
-            left -= found[tenant]
-        return found
-
-    def deficits(self, moved: Mapping[str, int]) -> Fraction:
-        """The sum of what tenants lack of what they deserve, once so many devices have moved."""
-        return sum(
-            (
-                max(Fraction(0), due - self.holds[who] - moved.get(who, 0))
-                for who, due in self.deserved().items()
-            ),
-            Fraction(0),
-        )
-
-
-def pool_of(model: str, state: State, now: datetime, *, without: frozenset[str] = frozenset()) -> Pool:
+def pool_of(
+    model: str,
+    state: State,
+    now: datetime,
+    standings: Standings,
+    *,
+    without: frozenset[str] = frozenset(),
+) -> Pool:
     """The pool of a model at an instant. Args: without: uids of pods that count as if they had no hold."""
-    pool, booked = Pool(), cover(state, now)
+    pool, booked, tenant_of = Pool(model, standings), cover(state, now), standings.tenant_of
     standing = {uid: hold for uid, hold in holds(state).items() if uid not in without}
     leaving = {uid for hold in standing.values() for uid in hold.victims}
     kept = {uuid: uid for uid, hold in standing.items() for uuid in hold.devices}
@@ -161,7 +133,7 @@ def _could_have(pod: Pod, model: str, state: State) -> bool:
 
 
 # --- when devices are kept for a turn ---------------------------------------------------------------------
-def unfair_turn(change: Change, state: State, now: datetime) -> Iterator[str]:
+def unfair_turn(change: Change, state: State, now: datetime, standings: Standings) -> Iterator[str]:
     """A turn that takes what it must not, or that is another's."""
     before, after = change.pods or (None, None)
     hold = hold_on(after) if after else None
@@ -173,8 +145,9 @@ def unfair_turn(change: Change, state: State, now: datetime) -> Iterator[str]:
     devices = advertised_devices(known) if known else ()
     model = next((device.model for device in devices if device.uuid in hold.devices), None)
     if model is not None:
-        turn = _Turn(after, hold, model, state, now)
+        turn = _Turn(after, hold, model, state, now, standings)
         yield from turn.of_taking() if turn.victims else turn.of_order()
+        yield from turn.of_limit()
 
 
 @dataclass(frozen=True)
@@ -186,6 +159,7 @@ class _Turn:
     model: str
     state: State
     now: datetime
+    standings: Standings
 
     @cached_property
     def victims(self) -> list[Pod]:
@@ -194,34 +168,49 @@ class _Turn:
 
     @cached_property
     def pool(self) -> Pool:
-        return pool_of(self.model, self.state, self.now)
+        return pool_of(self.model, self.state, self.now, self.standings)
+
+    @property
+    def tenant(self) -> Tenant:
+        return self.standings.tenant_of(self.pod)
 
     def of_taking(self) -> Iterator[str]:
         """The sum of deficits falls by less than is taken."""
         given = len(self.hold.devices)
-        moved = Counter({tenant_of(self.pod): given})
+        moved = Counter({self.tenant: given})
         for victim in self.victims:
-            moved[tenant_of(victim)] -= len(held(victim, self.state))
-        fall = self.pool.deficits({}) - self.pool.deficits(moved)
-        if fall != given:
-            due = {who: f"{float(amount):.3g}" for who, amount in self.pool.deserved().items()}
+            moved[self.standings.tenant_of(victim)] -= len(held(victim, self.state))
+        for fall in self.pool.shortfalls(self.tenant, given, moved):
+            due = {str(who): f"{float(amount):.3g}" for who, amount in self.pool.deserved().items()}
+            holds = {str(who): amount for who, amount in self.pool.holds.items()}
             yield (
                 f"{given} GPUs are taken for {self.pod.key} from {[pod.key for pod in self.victims]}, and the"
-                f" sum of what users lack falls by {float(fall):.3g}: {dict(self.pool.holds)} are held,"
+                f" sum of what users lack falls by {float(fall):.3g}: {holds} are held,"
                 f" {due} deserved of {self.pool.capacity}."
             )
 
     def of_order(self) -> Iterator[str]:
         """Somebody who holds less waits for devices that would do."""
-        mine, node = self.pool.holds[tenant_of(self.pod)], self.hold.node
+        mine, node = self.tenant, self.hold.node
         for other in waiting(self.state, cover(self.state, self.now)):
-            theirs = self.pool.holds[tenant_of(other)]
-            if theirs < mine and is_queued(other) and not is_of_a_gang(other) and self._fits(other):
+            theirs = self.standings.tenant_of(other)
+            if not is_queued(other) or is_of_a_gang(other) or not self.pool.is_before(theirs, mine):
+                continue
+            if not self.pool.is_beyond_limit(theirs, sum(needed(other).values())) and self._fits(other):
                 yield (
-                    f"{self.pod.key} has its turn on {node}, whose owner holds {mine} {self.model}, before"
-                    f" {other.key}, whose owner holds {theirs}."
+                    f"{self.pod.key} has its turn on {node}, whose owner holds {self.pool.holds[mine]}"
+                    f" {self.model}, before {other.key}, whose owner holds {self.pool.holds[theirs]}."
                 )
                 return
+
+    def of_limit(self) -> Iterator[str]:
+        """Its owner, or the group, has more with it than the policy allows."""
+        given = len(self.hold.devices)
+        if self.pool.is_beyond_limit(self.tenant, given):
+            yield (
+                f"{self.pod.key} gets {given} {self.model}, and {self.tenant} has"
+                f" {self.pool.holds[self.tenant]}: more than the limit."
+            )
 
     def _fits(self, other: Pod) -> bool:
         node, floor = self.hold.node, floor_of(self.state)
@@ -277,13 +266,18 @@ class Takings:
             yield f"{victim.key} is taken for a share, and {len(recent)} times before within a day."
         if is_owed(taker):
             return
-        pair = tenant_of(taker), tenant_of(victim)
+        pair = named(taker), named(victim)
         if pair[::-1] in self._given:
             yield (
                 f"{victim.key} of {pair[1]} is taken for {taker.key} of {pair[0]}, from whom GPUs were taken"
                 f" for {pair[1]} before, and nobody else has come or gone since."
             )
         self._given.add(pair)
+
+
+def named(pod: Pod) -> str:
+    """Whose a pod is, whatever group that is in."""
+    return str(_EQUAL.tenant_of(pod))
 
 
 def turn_left(pod: Pod, at: datetime) -> float:
@@ -309,7 +303,7 @@ def _is_the_same(change: Change) -> bool:
 
 
 # --- in a quiet cluster -----------------------------------------------------------------------------------
-def refused_though_free(state: State, now: datetime) -> Iterator[str]:
+def refused_though_free(state: State, now: datetime, standings: Standings) -> Iterator[str]:
     """A pod waits in line for a turn, and devices are free that would do."""
     silence, found = state.silence(names.CONTROLLER_LEASE, now), state.leases.get(names.CONTROLLER_LEASE)
     if found is None or silence is None or silence > GIVEN_FOR:
@@ -320,6 +314,7 @@ def refused_though_free(state: State, now: datetime) -> Iterator[str]:
     places = Places(state, floor, now)
     queued = (pod for pod in waiting(state, cover(state, now)) if is_queued(pod) and not is_of_a_gang(pod))
     for pod in queued:
+        need, tenant = sum(needed(pod).values()), standings.tenant_of(pod)
         for name in state.nodes:
             by_model: Counter[str] = Counter()
             for device in filter(
@@ -328,8 +323,9 @@ def refused_though_free(state: State, now: datetime) -> Iterator[str]:
                 by_model[device.model] += device.uuid in for_nothing(
                     pod, name, device.model, state, floor, now
                 )
-            if max(by_model.values(), default=0) >= sum(needed(pod).values()) and any(
-                places.open_to(pod, [name])
-            ):
+            enough = [model for model, free in by_model.items() if free >= need]
+            pools = (pool_of(model, state, now, standings) for model in enough)
+            is_allowed = any(not pool.is_beyond_limit(tenant, need) for pool in pools)
+            if is_allowed and any(places.open_to(pod, [name])):
                 yield f"{pod.key} waits in line, and {name} has devices for it that nobody holds."
                 break

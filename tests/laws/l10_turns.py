@@ -19,7 +19,8 @@ from cluster.objects.pods import Pod, is_live
 from tests.laws.changes import Change
 from tests.laws.cover import cover
 from tests.laws.devices import advertised_devices, held, hold_on, needed
-from tests.laws.l10 import Pool, is_owed, pool_of, tenant_of, waiting
+from tests.laws.l10 import is_owed, pool_of, waiting
+from tests.laws.standings import Pool, Standings, Tenant, innocent_under_any
 from tests.laws.state import State
 
 AT_LEAST: Final = Fraction(4, 5)
@@ -42,27 +43,33 @@ class _Unit:
         uids = {uid for hold in self.holds.values() for uid in hold.victims}
         return [pod for uid in sorted(uids) if (pod := state.pods.get(uid)) is not None and is_live(pod)]
 
-    def pool(self, state: State, now: datetime) -> Pool:
+    def pool(self, state: State, now: datetime, standings: Standings) -> Pool:
         """As if it still waited, and nobody had been asked to leave for it."""
-        return pool_of(self.model, state, now, without=frozenset(self.holds))
+        return pool_of(self.model, state, now, standings, without=frozenset(self.holds))
 
 
 class Owing:
     """What everybody is owed, and who got a turn for that."""
 
     def __init__(self) -> None:
-        self._owed: dict[tuple[str, str], Fraction] = {}
+        self._owed: dict[tuple[str, Tenant], Fraction] = {}
         """(Model, tenant) -> GPU-seconds, at most."""
         self._last: tuple[datetime, State] | None = None
         self._begun: dict[str, tuple[datetime, State]] = {}
         """Gang -> when its first pod got a hold."""
 
-    def see(self, change: Change, state: State) -> Iterator[str]:
-        """What a change breaks; state: after it."""
+    def see(self, change: Change, state: State, policies: Sequence[Standings]) -> Iterator[str]:
+        """What a change breaks.
+
+        Args:
+            change: what happened.
+            state: after it.
+            policies: by any of which it may have been decided, the newest first.
+        """
         before, after = change.pods or (None, None)
         if change.plural not in {"bookings", "nodes"} and not any(p and needed(p) for p in (before, after)):
             return
-        self._follow(change.instant)
+        self._follow(change.instant, policies)
         self._last = (change.instant, state)
         hold = hold_on(after) if after else None
         if after is None or hold is None or hold.need != "share" or (before and hold_on(before)):
@@ -76,12 +83,11 @@ class Owing:
             return
         if gang is not None:
             del self._begun[gang.key]
-        wrongs = [[*self._wrong(unit, seen, now)] for now, seen in moments]
-        if all(wrongs):
-            yield from wrongs[0]
+        each = ((now, seen, one) for now, seen in moments for one in policies)
+        yield from innocent_under_any([*self._wrong(unit, *case)] for case in each)
 
     # --- inside ---------------------------------------------------------------------------------------
-    def _follow(self, now: datetime) -> None:
+    def _follow(self, now: datetime, policies: Sequence[Standings]) -> None:
         if self._last is None:
             return
         at, state = self._last
@@ -89,13 +95,17 @@ class Owing:
         if seconds <= 0 or not any(waiting(state, cover(state, at))):
             return
         for model in {d.model for node in state.nodes.values() for d in advertised_devices(node)}:
-            pool = pool_of(model, state, at)
-            for tenant, due in pool.deserved().items():
-                owed = self._owed.get((model, tenant), 0) + (due - pool.holds[tenant]) * seconds
-                self._owed[model, tenant] = max(Fraction(0), owed)
+            gained: dict[Tenant, Fraction] = {}
+            for standings in policies:
+                pool = pool_of(model, state, at, standings)
+                for node, due in pool.deserved().items():
+                    gain = (due - pool.held(node)) * seconds
+                    gained[node] = max(gain, gained.get(node, gain))
+            for node, gain in gained.items():
+                self._owed[model, node] = max(Fraction(0), self._owed.get((model, node), Fraction(0)) + gain)
 
-    def _wrong(self, unit: _Unit, state: State, now: datetime) -> Iterator[str]:
-        pool, mine = unit.pool(state, now), tenant_of(unit.pod)
+    def _wrong(self, unit: _Unit, now: datetime, state: State, standings: Standings) -> Iterator[str]:
+        pool, mine = unit.pool(state, now, standings), standings.tenant_of(unit.pod)
         due, holds = pool.deserved(), pool.holds[mine]
         if is_owed(unit.pod):
             share, owed = due.get(mine, Fraction(0)), self._owed.get((unit.model, mine), Fraction(0))
@@ -110,9 +120,8 @@ class Owing:
             return
         moved = Counter({mine: unit.given})
         for victim in unit.victims(state):
-            moved[tenant_of(victim)] -= len(held(victim, state))
-        fall = pool.deficits({}) - pool.deficits(moved)
-        if fall != unit.given and unit.victims(state):
+            moved[standings.tenant_of(victim)] -= len(held(victim, state))
+        for fall in pool.shortfalls(mine, unit.given, moved) if unit.victims(state) else ():
             yield (
                 f"{unit.given} GPUs are taken for the gang of {unit.pod.key}, and the sum of what users lack"
                 f" falls by {float(fall):.3g}."

@@ -1,9 +1,11 @@
 """L10: fair shares move nothing by their own hand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 
 import pytest
 
+from booking.policy.fair_shares import FairShares, ShareGroup, Standing
 from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.resources import PODS
@@ -27,6 +29,11 @@ def queue(cluster: FakeCluster, name: str, user: str, gpus: int = 1) -> None:
     cluster.waiting(name, gpus, user=user)
     raw = cluster.kube.raw(PODS, name, namespace="default")
     cluster.kube.put(PODS, merged(raw, {"spec": {"schedulingGates": [{"name": names.QUEUE}]}}))
+
+
+def policy(users: Mapping[str, Standing] | None = None, groups: tuple[ShareGroup, ...] = ()) -> FairShares:
+    """What is said of users and groups."""
+    return FairShares(users=users or {}, groups=groups)
 
 
 def lead(cluster: FakeCluster) -> None:
@@ -76,10 +83,59 @@ def test_a_turn_that_nobody_who_holds_less_could_use_is_right(cluster: FakeClust
     laws.check()
 
 
-def test_shares_are_not_judged_where_users_weigh_differently(full: FakeCluster, laws: LawWatcher) -> None:
-    laws.all_weigh_the_same = False
+def test_who_has_a_quota_comes_first_below_it(full: FakeCluster, laws: LawWatcher) -> None:
+    laws.divide_by(policy(users={"bob": Standing(quota={"*": 4})}))
+    full.clock.advance(60)
     full.gone("b0")
     full.hold("b4", turn(0))
+    laws.check()
+    with breaks(laws, "L10", "the sum of what users lack falls by -1"):
+        full.hold("a0", turn(1, victims=("b1",)))
+
+
+def test_who_weighs_three_times_as_much_keeps_three_of_four(full: FakeCluster, laws: LawWatcher) -> None:
+    laws.divide_by(policy(users={"bob": Standing(weight=Fraction(3))}))
+    full.clock.advance(60)
+    full.hold("a0", turn(3, victims=("b3",)))
+    laws.check()
+    with breaks(laws, "L10", "for default/a1"):
+        full.hold("a1", turn(2, victims=("b2",)))
+
+
+def test_all_members_of_a_group_have_one_share(full: FakeCluster, laws: LawWatcher) -> None:
+    """Carol deserves nothing that bob's group has not, and may have what he has above his part of that."""
+    groups = (ShareGroup(name="lab", members=frozenset({"bob", "carol"})),)
+    laws.divide_by(policy(groups=groups))
+    full.clock.advance(60)
+    for name in ("c0", "c1"):
+        queue(full, name, "carol")
+    full.hold("c0", turn(0, victims=("b0",)))
+    full.hold("a0", turn(3, victims=("b3",)))
+    full.hold("a1", turn(2, victims=("b2",)))
+    laws.check()
+    with breaks(laws, "L10", "for default/a2"):
+        queue(full, "a2", "alice")
+        full.hold("a2", turn(1, victims=("b1",)))
+
+
+def test_more_than_a_limit_breaks_it(full: FakeCluster, laws: LawWatcher) -> None:
+    laws.divide_by(policy(users={"alice": Standing(limit={"*": 1})}))
+    full.clock.advance(60)
+    for name, freed in (("a0", "b0"), ("a1", "b1")):
+        full.gone(freed)
+        if name == "a0":
+            full.hold(name, turn(0))
+            laws.check()
+            continue
+        with breaks(laws, "L10", "more than the limit"):
+            full.hold(name, turn(1))
+
+
+def test_a_policy_that_has_just_been_replaced_may_still_be_decided_by(
+    full: FakeCluster, laws: LawWatcher
+) -> None:
+    laws.divide_by(policy(users={"bob": Standing(quota={"*": 4})}))
+    full.hold("a0", turn(3, victims=("b3",)))
     laws.check()
 
 

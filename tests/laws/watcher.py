@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from booking.policy.fair_shares import FairShares
 from cluster.kube.resources import Object
 from cluster.process.clock import Clock
 from deviceplugin.allocation.pod_devices import PodDevices
@@ -19,6 +20,7 @@ from tests.laws.claims import KINDS, ClaimedPods
 from tests.laws.devices import decided_at, hold_on
 from tests.laws.history import History
 from tests.laws.l9 import Fingerprint, fingerprint_of
+from tests.laws.standings import Policies, innocent_under_any
 from tests.laws.state import State
 from tests.laws.versions import Versions
 from tests.laws.watch_events import WatchEvents
@@ -52,7 +54,6 @@ DECIDED: Final[tuple[tuple[str, Judge], ...]] = (
     (l6.LAW, l6.demoted_in_doubt),
     (l6.LAW, l6.acted_by_a_wrong_clock),
     (l9.LAW, l9.goes_on_with_anothers_bookings),
-    (l10.LAW, l10.unfair_turn),
 )
 """Innocent if right in any state of the leeway before the write."""
 PLANNED: Final[tuple[Judge, ...]] = (l3.unjust_hold,)
@@ -89,8 +90,7 @@ class LawWatcher:
         self._unvouched = l9.Unvouched()
         self._takings = l10.Takings()
         self._owing = l10_turns.Owing()
-        self.all_weigh_the_same = True
-        """Whether nobody has a group, quota, limit or weight: otherwise shares are not judged (law L10)."""
+        self._policies = Policies()
         self._havings = l1.Havings()
         self._doubles: dict[tuple[str, ...], datetime] = {}
         self._reported: set[str] = set()
@@ -137,8 +137,8 @@ class LawWatcher:
             found += [(l4.LAW, wrong) for wrong in self._comebacks.see(change, self.state)]
             found += [(l9.LAW, wrong) for wrong in self._unvouched.see(change)]
             found += [(l10.LAW, wrong) for wrong in self._takings.see(change, self.state)]
-            if self.all_weigh_the_same:
-                found += [(l10.LAW, wrong) for wrong in self._owing.see(change, self.state)]
+            policies = self._policies.in_force(change.instant)
+            found += [(l10.LAW, wrong) for wrong in self._owing.see(change, self.state, policies)]
             if l1.may_matter(change):
                 found += self._doubly_had(change.instant)
             self._break(found)
@@ -152,6 +152,11 @@ class LawWatcher:
         with self._lock:
             self._kubelets[node] = holdings
             self._break(self._doubly_had(self._clock.now()))
+
+    def divide_by(self, shares: FairShares) -> None:
+        """From now on the policy says this of users and groups; before anything everybody weighs the same."""
+        with self._lock:
+            self._policies.put(shares, self._clock.now())
 
     def fault(self, message: str) -> None:
         """A fault begins or ends now: it is written in the history, and the 60 s of law L4 start again."""
@@ -194,9 +199,9 @@ class LawWatcher:
         yield from ((l4.LAW, wrong) for wrong in self._comebacks.missing_keys(self.state))
         yield from ((l4.LAW, wrong) for wrong in l4.left_over(self.state))
         yield from ((l4.LAW, f"{key[0]} seems to be in use twice.") for key in self._doubles)
-        if self.all_weigh_the_same:
-            refused = l10.refused_though_free(self.state, self._clock.now())
-            yield from ((l10.LAW, wrong) for wrong in refused)
+        now = self._clock.now()
+        refused = ([*l10.refused_though_free(self.state, now, p)] for p in self._policies.in_force(now))
+        yield from ((l10.LAW, wrong) for wrong in innocent_under_any(refused))
 
     def finish(self) -> None:
         """The end of a test, in a cluster that is quiet: check, and nothing may be left over or missing.
@@ -255,9 +260,7 @@ class LawWatcher:
         for law, judge in AT_ONCE:
             yield from ((law, wrong) for wrong in judge(change, self.state, change.instant))
         read_at = decided_at(change)
-        for law, judge in DECIDED:
-            if law == l10.LAW and not self.all_weigh_the_same:
-                continue
+        for law, judge in (*DECIDED, (l10.LAW, self._unfair_turn)):
             wrongs: list[str] = []
             planned = [*self._planned(change, read_at)] if judge in PLANNED else []
             for state, instant in planned or self._window.moments(change.instant, read_at):
@@ -269,6 +272,10 @@ class LawWatcher:
             yield from ((law, wrong) for wrong in wrongs)
         begin = self._window.begin(change.instant)
         yield from ((l6.LAW, wrong) for wrong in l6.planned_on_stale_state(change, self._delivered, begin))
+
+    def _unfair_turn(self, change: Change, state: State, now: datetime) -> list[str]:
+        policies = self._policies.in_force(now)
+        return innocent_under_any([*l10.unfair_turn(change, state, now, one)] for one in policies)
 
     def _planned(self, change: Change, read_at: datetime | None) -> Iterator[tuple[State, datetime]]:
         """What the maker of a plan says to have known, with instants of the leeway."""

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import structlog
 
+from booking.policy.fair_shares import FairShares
+from booking.policy.reading import read_policy
 from tests.scenarios.world import World
 
 Worlds = Callable[..., World]
@@ -20,12 +22,23 @@ class Policy:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._readers: list[Callable[[FairShares], None]] = []
         self.write(mode="order")
 
     def write(self, **shares: Any) -> None:
         """Fair shares as they are from now on; the controller reads them within seconds."""
         lines = "".join(f"  {key}: {value}\n" for key, value in shares.items())
         self.path.write_text(f"fair_shares:\n{lines}")
+        self._show()
+
+    def show(self, reader: Callable[[FairShares], None]) -> None:
+        """Show somebody what is written, now and whenever it changes."""
+        self._readers.append(reader)
+        self._show()
+
+    def _show(self) -> None:
+        for reader in self._readers:
+            reader(read_policy(self.path.read_text()).fair_shares)
 
 
 @pytest.fixture(autouse=True)
@@ -74,4 +87,6 @@ def policy(tmp_path: Path) -> Policy:
 @pytest.fixture
 def fair_world(new_world: Worlds, policy: Policy) -> World:
     """Two nodes with two A100s each, two controllers."""
-    return new_world(policy_file=policy.path, replicas=2)
+    world = new_world(policy_file=policy.path, replicas=2)
+    policy.show(world.laws.divide_by)
+    return world

@@ -25,7 +25,9 @@ HOUR = 3600.0
 @pytest.fixture
 def world(new_world: Worlds, policy: Policy) -> World:
     """Two nodes with two A100s each."""
-    return new_world(policy_file=policy.path, trusted_creators=(HUB,))
+    world = new_world(policy_file=policy.path, trusted_creators=(HUB,))
+    policy.show(world.laws.divide_by)
+    return world
 
 
 # --- the article's pictures ---------------------------------------------------------------------------------
@@ -157,7 +159,6 @@ def test_a_booked_pod_takes_what_is_being_taken_for_a_share(world: World, policy
 
 
 def test_a_hold_that_other_weights_make_unfair_is_dropped(world: World, policy: Policy) -> None:
-    world.laws.all_weigh_the_same = False
     policy.write(**AT_ONCE)
     were = fill(world)
     for name in BOBS:
@@ -190,7 +191,6 @@ def test_many_accounts_of_one_group_have_one_share(
     accounts: int, turn: str, world: World, policy: Policy
 ) -> None:
     """Also where each has one GPU, and deserves half a one."""
-    world.laws.all_weigh_the_same = False
     puppets = [f"puppet-{number}" for number in range(accounts)]
     policy.write(**AT_ONCE, turn=turn, groups="{lab: {namespaces: [lab]}, other: {members: [alice]}}")
     for number in range(4):
@@ -241,7 +241,6 @@ def test_a_false_checkpoint_makes_its_pod_the_first_to_leave(world: World, polic
 
 
 def test_quotas_above_what_there_is_are_scaled(world: World, policy: Policy) -> None:
-    world.laws.all_weigh_the_same = False
     policy.write(**AT_ONCE, users="{alice: {quota: {'*': 30}}, bob: {quota: {'*': 10}}}")
     fill(world)
     for number in range(4):
