@@ -25,7 +25,7 @@ from cluster.process.clock import SystemClock
 from tests.bench.child import child
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
-from tests.bench.rows import Row
+from tests.bench.rows import Row, Target
 from tests.bench.writers import WRITERS, Written, ask, in_turns_with_inserts, kinds_of, rows_of
 from tests.databases import PostgresServer
 from tests.fakes.objects import A100
@@ -40,7 +40,12 @@ REQUEST: Final = {"model": A100, "duration": "P2D"}
 POLICY: Final = Limits(cooldown=Duration())
 _SERVICE: Final = kinds_of("service", f"{WRITERS} writers book: rules, calendar and SQLite, 0 to {GPUS} live")
 _ON_SERVER: Final = kinds_of("service-postgresql", f"{WRITERS} writers book: the same on PostgreSQL")
-_HTTP: Final = kinds_of("http", f"{WRITERS} writers book over HTTP: the same behind the REST server")
+_HTTP: Final = kinds_of(
+    "http",
+    f"{WRITERS} writers book over HTTP: the same behind the REST server",
+    rate=None,
+    p99=Target(value=50),
+)
 
 
 def measure(_lab: Lab) -> Iterator[Row]:

@@ -26,6 +26,8 @@ from tests.bench.timing import seconds
 
 WRITERS: Final = 16
 PERCENTS: Final = (50, 99)
+HALF: Final = Target(ratio=0.5, at_least=True)
+TEN_TIMES: Final = Target(ratio=10)
 _FLOOR: Final = f"bare INSERT by {WRITERS} threads, same database, settings and lock"
 _INSERT: Final = """
     INSERT INTO bookings (id, "user", model, gpus, topology, starts, ends, created, change)
@@ -39,15 +41,21 @@ Write = Callable[[int, int], object]
 """One write, by the numbers of its writer and of the write; raises if it is refused."""
 
 
-def kinds_of(name: str, what: str) -> dict[str, Kind]:
+def kinds_of(
+    name: str,
+    what: str,
+    *,
+    rate: Target | None = HALF,
+    p99: Target = TEN_TIMES,
+    floor: str = _FLOOR,
+) -> dict[str, Kind]:
     """The rows of one way to book: ``rate``, ``p50``, ``p99``."""
-    rate = Kind(f"book-{name}-rate", what, "1/s", _FLOOR, Target(ratio=0.5, at_least=True))
-    slow = {99: Target(ratio=10)}
+    slow = {99: p99}
     times = {
-        f"p{p}": Kind(f"book-{name}-p{p}", f"the same: one booking, p{p}", "ms", _FLOOR, slow.get(p))
+        f"p{p}": Kind(f"book-{name}-p{p}", f"the same: one booking, p{p}", "ms", floor, slow.get(p))
         for p in PERCENTS
     }
-    return {"rate": rate, **times}
+    return {"rate": Kind(f"book-{name}-rate", what, "1/s", floor, rate), **times}
 
 
 def ask(line: http.client.HTTPConnection, token: str, **request: object) -> int:
@@ -85,7 +93,7 @@ def rows_of(kinds: Mapping[str, Kind], ours: Written, floor: Written) -> Iterato
 def in_turns_with_inserts(
     floor_of: Path | str, write: Write, *, turns: int, each: int
 ) -> tuple[Written, Written]:
-    """Our way and the floor, alternately.
+    """Our way and bare INSERTs.
 
     Args:
         floor_of: a folder for the floor's database on the same disk as ours, or the URL of one on a server.
@@ -93,13 +101,18 @@ def in_turns_with_inserts(
         turns: the number of turns of each.
         each: writes of each writer per turn.
     """
-    ours, floor = Written(), Written()
     floors = RowsOfServer(floor_of) if isinstance(floor_of, str) else Inserts(floor_of / "floor.db")
     with closing(floors) as inserts:
-        for turn in range(turns):
-            numbers = range(turn * each, (turn + 1) * each)
-            _all_write(write, numbers, ours)
-            _all_write(inserts.write, numbers, floor)
+        return in_turns(inserts.write, write, turns=turns, each=each)
+
+
+def in_turns(bare: Write, write: Write, *, turns: int, each: int) -> tuple[Written, Written]:
+    """Our way and the floor, alternately; both get numbers that never repeat."""
+    ours, floor = Written(), Written()
+    for turn in range(turns):
+        numbers = range(turn * each, (turn + 1) * each)
+        _all_write(write, numbers, ours)
+        _all_write(bare, numbers, floor)
     return ours, floor
 
 
