@@ -33,7 +33,7 @@ TEN_GIB: Final = 10 * 1024
 @pytest.fixture(scope="module")
 def testbed() -> Iterator[Testbed]:
     """Claims can be booked on it."""
-    bed = Testbed(replace(DESIGN, name="shared-claims", claims=True))
+    bed = Testbed(replace(DESIGN, name="claim-shares", claims=True))
     try:
         yield bed
     finally:
