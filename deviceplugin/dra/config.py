@@ -8,6 +8,7 @@ an MPS daemon for a claim. What is not given is refused with a sentence, never i
 from collections.abc import Mapping
 from typing import Any, Final
 
+from cluster import names
 from cluster.objects.claims import AllocatedDevices, Opaque
 
 KINDS: Final = frozenset({"GpuConfig", "MigDeviceConfig"})
@@ -44,10 +45,8 @@ def _sharing_problem(sharing: object, kind: str) -> str | None:
     fields = _said(sharing)
     strategy, turns = fields.pop("strategy", None), fields.pop("timeSlicingConfig", None)
     if strategy != TURNS:
-        why = (
-            "shares under MPS are given by nvidia.com/gpu.shared" if strategy == "MPS" else "it is not known"
-        )
-        return f"Sharing by strategy {strategy} is not given by claims ({why}): {TURNS} is"
+        instead = f"; shares under MPS are asked for by {names.SHARED_RESOURCE}" if strategy == "MPS" else ""
+        return f"Sharing by the strategy {strategy} is not given by claims, {TURNS} is{instead}"
     if fields:
         return f"Sharing by {TURNS} has no {min(fields)}"
     lengths = _said(turns) if isinstance(turns, Mapping) else {"interval": turns}
