@@ -58,7 +58,7 @@ class Candidate:
         if self.claims is None:
             return self.wants
         of_model = self.claims.of_model(model)
-        return Wanted(of_model.count, by_claim=of_model.by_claim)
+        return Wanted(of_model.count, parts=self.wants.parts, by_claim=of_model.by_claim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,11 @@ def test_pods_with_shares_of_a_gpu_leave_together_for_a_booked_pod(claims: Claim
     world.until(lambda: runs(world, *bobs), "both have a share of one GPU")
     world.bob.create(claiming("bob-3", "much"))
     world.until(lambda: waits(world, "bob-3"), "there is no room for a third one")
+    (device,) = [device for node in status_of(world).now(ALICE).nodes for device in node.devices]
+    assert device.shares is not None
+    assert (device.shares.pods, device.shares.memory_mib) == (2, 20 * 1024)
+    assert [one.share and one.share.memory_mib for one in device.pods] == [10 * 1024] * 2
+    assert "10240 MiB there" in " ".join(status_of(world).why(ALICE, NAMESPACE, "bob-1").because)
     world.alice.book(model=BY_CLAIM)
     world.alice.create(claiming("alice-1"))
     world.until(lambda: runs(world, "alice-1"), "alice's pod has the whole GPU")

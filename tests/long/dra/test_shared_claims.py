@@ -33,7 +33,7 @@ TEN_GIB: Final = 10 * 1024
 @pytest.fixture(scope="module")
 def testbed() -> Iterator[Testbed]:
     """Claims can be booked on it."""
-    bed = Testbed(replace(DESIGN, name="shared-claims", claims=True))
+    bed = Testbed(replace(DESIGN, name="claim-shares", claims=True))
     try:
         yield bed
     finally:
@@ -110,7 +110,13 @@ def test_two_claims_have_one_gpu_a_third_waits_and_a_booked_pod_takes_it(
     bob.create(claiming("late", "much"))
     playground.await_that("late waits", lambda: unscheduled_message(playground.pod("late"), UNSCHEDULABLE))
 
-    alice.book(model=model)
+    alice.book(2, model=model)
+    (other,) = {device.index for device in inventory_of(playground.node(NODE)) if device.model == model} - {
+        gpu
+    }
+    template(playground, "other", other)
+    alice.create(claiming("first", "other"))
+    playground.await_phase(["first"])
     alice.create(claiming("alice", "whole"))
     playground.await_phase(["alice"])
     mine = sight(playground, "alice")
