@@ -10,6 +10,7 @@ Rules and calendar are pure and are handed everything they judge. Kept, and chan
   reports them late, again, or only by the next list.
 """
 
+from concurrent.futures import wait
 from contextlib import ExitStack, suppress
 from itertools import pairwise
 from typing import Final
@@ -148,14 +149,29 @@ class CalendarsAndMirror(BookingReference):
     # --- objects -----------------------------------------------------------------------------------------
     @step(3)
     def the_mirror_goes_round(self, _pick: Pick) -> str:
-        done = self.mirror.round()
+        """Then the objects are those of what is stored, and no others."""
+        return self._after_a_round(done=self.mirror.round(), is_whole=True)
+
+    @step(3)
+    def the_mirror_writes_what_has_changed(self, _pick: Pick) -> str:
+        """Only what ended too long ago may be there still."""
+        done = self.mirror.brief_round()
+        if self.mirror._renewal is not None:
+            wait([self.mirror._renewal])
+        return self._after_a_round(done=done, is_whole=False)
+
+    def _after_a_round(self, *, done: bool, is_whole: bool) -> str:
         self.kube.calm()
         assert not self.mirror.is_stopped, self.mirror.unready_reason()
         there = {booking.name: booking for booking in self.kube.list(BOOKINGS).items}
         stored = {record.id: record for record in self.store.records_ending_after(self.clock.now() - KEPT)}
         if done:
             wanted = {key: spec_of(record, store_id=self.store.store_id) for key, record in stored.items()}
-            assert {name: booking.spec for name, booking in there.items()} == wanted
+            assert {name: one.spec for name, one in there.items() if name in wanted} == wanted
+            with self.store.reading() as reading:
+                others = [reading.find(None, name) for name in there.keys() - wanted.keys()]
+            assert all(one is not None and one.cancelled is None for one in others)
+            assert not (is_whole and others)
         return f"{len(there)} objects" if done else f"it has failed; {len(there)} of {len(stored)} objects"
 
     @step()
