@@ -112,8 +112,16 @@ def test_only_a_running_pod_without_the_booking_s_annotation_is_checked_for_adop
     assert of_pod(pod, BOBS) == ({PAIR} if is_checked else set())
 
 
+def test_no_pod_is_misplaced_where_none_is_covered() -> None:
+    assert misplaced(inputs((), MINE, BOBS)) == frozenset()
+
+
 def test_l5_a_pod_in_the_only_place_of_another_booking_is_not_covered() -> None:
     assert of_pod(running(), BOBS) == {PAIR}
+
+
+def test_a_pod_in_the_place_of_its_own_booking_is_covered() -> None:
+    assert of_pod(running(node="n1"), BOBS) == set()
 
 
 @pytest.mark.parametrize(
@@ -135,6 +143,13 @@ def test_a_pod_is_covered_where_the_other_booking_keeps_its_place(
 
 def test_a_pod_is_covered_where_the_other_booking_can_have_another_place() -> None:
     assert of_pod(running(), BOBS, nodes={"n0": 2, "n1": 1, "n2": 2}) == set()
+
+
+@pytest.mark.parametrize(("indexes", "is_covered"), [((0,), True), ((0, 1), False)])
+def test_a_pod_is_judged_by_all_devices_that_it_has(indexes: tuple[int, ...], *, is_covered: bool) -> None:
+    booking = planned("b-1", ("n1", 1), ("n2", 1))
+    found = misplaced(inputs(((running("p", *indexes), booking),), BOBS, nodes=_ROOM_FOR_ONE))
+    assert found == (frozenset() if is_covered else {PAIR})
 
 
 def test_a_pod_whose_devices_only_the_agent_knows_is_judged_by_these() -> None:
@@ -172,6 +187,13 @@ def test_a_pod_that_is_never_evicted_is_covered_wherever_it_runs(
 def test_a_pod_on_a_node_that_is_gone_is_covered_and_a_pod_elsewhere_is_judged() -> None:
     assert of_pod(running(), BOBS, gone=frozenset({"n0"})) == set()
     assert of_pod(running(), BOBS, gone=frozenset({"n1"})) == {PAIR}
+
+
+def test_cover_of_an_unknown_pod_is_ignored() -> None:
+    known = inputs(((running(), MINE),), BOBS)
+    found = replace(known, instant=replace(known.instant, pods={}))
+    assert misplaced(known) == {PAIR}
+    assert misplaced(found) == frozenset()
 
 
 def test_a_pod_on_an_unknown_node_is_in_no_booking_s_place() -> None:
@@ -216,6 +238,11 @@ class TestTwoThatCannotBothStay:
     def test_among_pods_created_together_the_first_by_uid_stays(self, *, is_reversed: bool) -> None:
         both = planned("b-1", ("n1", 1), ("n2", 1))
         assert _barred_of_two(both, both, running("p"), running("q", 1), is_reversed=is_reversed) == {"uid-q"}
+
+
+def test_pods_that_can_all_stay_are_all_covered() -> None:
+    pairs = ((running(), MINE), (running("q", 1, user="carol"), _CAROLS))
+    assert misplaced(inputs(pairs, BOBS, nodes={"n0": 4, "n1": 1, "n2": 1})) == frozenset()
 
 
 def test_pods_in_each_other_s_place_are_both_covered() -> None:

@@ -58,6 +58,17 @@ def test_the_booking_of_a_covered_pod_is_reported() -> None:
     assert found.asks.uid == POD
 
 
+def test_a_booking_that_does_not_cover_the_pod_is_not_its_cover() -> None:
+    found = why(alices(), a_booking(model=A6000))
+    assert found.booking is not None
+    assert found.cover is None
+
+
+def test_other_bookings_of_a_covered_pod_s_user_are_not_reported() -> None:
+    earlier = a_booking("b-0", model=A6000, start=EPOCH - HOUR)
+    assert verdict(why(alices(), earlier, a_booking("b-1"))) == ("covered", "b-1")
+
+
 # --- pods that no booking can cover ------------------------------------------------------------------
 @pytest.mark.parametrize(
     "pod",
@@ -72,6 +83,11 @@ def test_the_booking_of_a_covered_pod_is_reported() -> None:
 )
 def test_a_pod_that_no_booking_can_cover_is_reported_as_such_whatever_is_booked(pod: PodBuilder) -> None:
     assert why(pod, a_booking()) == Coverage(kind="unbookable")
+
+
+# --- running bookings --------------------------------------------------------------------------------
+def test_a_user_without_any_booking_is_reported_as_having_none() -> None:
+    assert why(alices()) == Coverage(kind="none")
 
 
 @pytest.mark.parametrize(
@@ -92,9 +108,32 @@ def test_the_first_failed_check_of_a_running_booking_is_reported(booking: Bookin
     assert (found.users, found.left) == ((), 0)
 
 
+def test_a_pod_may_ask_for_exactly_as_many_gpus_as_were_booked() -> None:
+    kinds = [why(alices(gpus=gpus), a_booking(count=2)).kind for gpus in (1, 2, 3)]
+    assert kinds == ["covered", "covered", "count"]
+
+
 def test_a_pod_that_accepts_the_booked_model_among_others_is_not_rejected() -> None:
     assert why(alices().wants(A6000, A100), a_booking()).kind == "covered"
     assert why(alices().wants(A6000), a_booking()).kind == "model"
+
+
+def test_a_bound_pod_is_judged_by_the_devices_that_it_has() -> None:
+    pod = alices().obj
+    user_coverage = UserCoverage(bookings=(a_booking(),), pods={POD: pod})
+    has = candidate(pod, held={"main": ("GPU-0",)}, models={"GPU-0": A6000})
+    assert has is not None
+    found = coverage(pod, user_coverage, EPOCH, asks=has)
+    assert (found.kind, found.asks) == ("model", has)
+    assert coverage(pod, user_coverage, EPOCH).kind == "used-up"
+
+
+def test_a_booking_runs_from_its_start_up_to_but_not_at_its_end() -> None:
+    mismatched = a_booking(model=A6000, start=EPOCH, end=EPOCH + HOUR)
+    seen = cluster_objects((mismatched,), (alices(),))
+    moments = [EPOCH, EPOCH + HOUR - timedelta(microseconds=1), EPOCH + HOUR]
+    kinds = [coverage(alices().obj, seen, now).kind for now in moments]
+    assert kinds == ["model", "model", "none"]
 
 
 # --- a booking that is used up -----------------------------------------------------------------------
@@ -117,6 +156,15 @@ def test_pods_that_another_booking_covers_do_not_use_this_one_up() -> None:
     found = why(alices("p"), first, second, others=others)
     assert verdict(found) == ("used-up", "b-1")
     assert ([pod.metadata.name for pod in found.users], found.left) == (["a"], 0)
+
+
+def test_a_leaving_pod_counts_as_using_nothing_of_its_booking() -> None:
+    booking, leaving = a_booking(count=1), alices("a").terminating().obj
+    user_coverage = UserCoverage(
+        bookings=(booking,), pods={"uid-a": leaving, POD: alices().obj}, covered={"uid-a": booking}
+    )
+    found = coverage(alices().obj, user_coverage, EPOCH)
+    assert (found.kind, found.users, found.left) == ("used-up", (leaving,), 1)
 
 
 # --- a running pod in another booking's place --------------------------------------------------------

@@ -42,6 +42,10 @@ def named(operator: str, *values: str, key: str = "metadata.name") -> Json:
     return {"matchFields": [{"key": key, "operator": operator, "values": list(values)}]}
 
 
+def test_a_plain_pod_fits_a_plain_node() -> None:
+    assert node_rejection(a_pod(), a_node()) is None
+
+
 @pytest.mark.parametrize(("ready", "reason"), [("False", NOT_READY), ("Unknown", NOT_READY), (None, None)])
 def test_a_node_must_not_be_unready(ready: str | None, reason: str | None) -> None:
     assert node_rejection(a_pod(), a_node(ready=ready)) == reason
@@ -86,6 +90,13 @@ def test_every_taint_but_prefer_no_schedule_needs_its_toleration() -> None:
     assert node_rejection(a_pod(tolerations=both), node) is None
 
 
+def test_every_label_of_the_node_selector_must_be_there() -> None:
+    node = a_node(labels={"zone": "a", "disk": "ssd"})
+    assert node_rejection(a_pod(nodeSelector={"zone": "a", "disk": "ssd"}), node) is None
+    assert node_rejection(a_pod(nodeSelector={"zone": "a", "disk": "hdd"}), node) == NOT_SELECTED
+    assert node_rejection(a_pod(nodeSelector={"rack": ""}), node) == NOT_SELECTED
+
+
 @pytest.mark.parametrize(
     ("term", "matches"),
     [
@@ -121,6 +132,15 @@ def test_a_term_of_the_required_affinity_is_matched_as_by_kubernetes(term: Json,
     assert node_rejection(by_affinity(term), node) == (None if matches else NOT_SELECTED)
 
 
+def test_without_any_term_nothing_matches() -> None:
+    assert node_rejection(by_affinity(), a_node()) == NOT_SELECTED
+
+
+def test_a_preferred_affinity_does_not_reject_a_node() -> None:
+    affinity: Json = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+    assert node_rejection(a_pod(affinity=affinity), a_node()) is None
+
+
 def test_selector_and_affinity_must_both_hold() -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [named("In", "n0")]}}
     pod = a_pod(affinity={"nodeAffinity": required}, nodeSelector={"zone": "a"})
@@ -139,6 +159,13 @@ def test_one_term_is_enough_and_all_of_its_expressions_must_hold(terms: list[lis
     ]
     expected = None if any(all(term) for term in terms) else NOT_SELECTED
     assert node_rejection(by_affinity(*written), a_node(labels={"zone": "a"})) == expected
+
+
+def test_an_expression_and_a_field_of_one_term_must_both_hold() -> None:
+    node = a_node(labels={"zone": "a"})
+    assert node_rejection(by_affinity({**TRUE, **named("In", "n0")}), node) is None
+    assert node_rejection(by_affinity({**FALSE, **named("In", "n0")}), node) == NOT_SELECTED
+    assert node_rejection(by_affinity({**TRUE, **named("In", "n1")}), node) == NOT_SELECTED
 
 
 def asking(**amounts: str) -> Json:

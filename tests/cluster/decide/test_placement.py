@@ -32,6 +32,14 @@ def linked(index: int, *others: int) -> Device:
     return a100(index, links={f"GPU-n0-{other}": 12 for other in others})
 
 
+def test_the_requested_model_is_chosen() -> None:
+    assert chosen(a_pod().asks(1).wants(A6000), a_view(*MIXED)) == [2]
+
+
+def test_devices_of_one_pod_are_of_one_model_where_possible() -> None:
+    assert chosen(a_pod().asks(2), a_view(*MIXED, held=(0,))) == [2, 3]
+
+
 def test_models_are_mixed_only_for_a_pod_that_lists_them_and_only_if_necessary() -> None:
     assert chosen(a_pod().asks(3).wants(f"{A100},{A6000}"), a_view(*MIXED)) == [0, 1, 2]
     assert chosen(a_pod().asks(2).wants(f"{A100},{A6000}"), a_view(*MIXED)) == [0, 1]
@@ -74,6 +82,11 @@ def test_devices_of_one_numa_node_go_together() -> None:
     assert chosen(a_pod().asks(2), view) == [1, 3]
 
 
+def test_nothing_is_chosen_where_too_little_is_free() -> None:
+    with pytest.raises(NoPlaceError):
+        choose(gpu_request_of(a_pod().asks(2).wants(A100).obj), a_view(*MIXED, held=(0,)))
+
+
 def test_a_pod_for_gpus_and_mig_devices_gets_both() -> None:
     mig = a100(2, uuid="MIG-a", model="1g.5gb", parent="GPU-n0-1", profile="1g.5gb")
     pod = a_pod().asks(1, container="a").asks(1, container="b", resource="nvidia.com/mig-1g.5gb")
@@ -91,6 +104,27 @@ def test_an_app_container_uses_its_init_containers_device_first() -> None:
         "setup": ("GPU-n0-0",),
         "main": ("GPU-n0-0", "GPU-n0-1"),
     }
+
+
+def test_a_pod_gets_the_devices_that_are_kept_for_it() -> None:
+    pod = a_pod().asks(1, container="a").asks(1, container="b").kept("n0", "GPU-n0-3", "GPU-n0-2")
+
+    assert choose(gpu_request_of(pod.obj), a_view(*MIXED)) == {"a": ("GPU-n0-2",), "b": ("GPU-n0-3",)}
+
+
+def test_no_other_pod_gets_kept_devices() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", *MIXED))
+    ledger.apply_pod(a_pod("booked").asks(1).kept("n0", "GPU-n0-0").obj)
+
+    assert chosen(a_pod().asks(1).wants(A100), ledger.view("n0")) == [1]
+    with pytest.raises(NoPlaceError):
+        choose(gpu_request_of(a_pod().asks(2).wants(A100).obj), ledger.view("n0"))
+
+
+def test_a_kept_device_that_is_not_free_is_not_given() -> None:
+    with pytest.raises(NoPlaceError):
+        choose(gpu_request_of(a_pod().asks(1).kept("n0", "GPU-n0-0").obj), a_view(*MIXED, held=(0,)))
 
 
 # --- properties ------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 import dataclasses
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from cluster.objects.claims import ClaimedDevice, PodClaims
 from cluster.objects.inventory import Device, numbered_uuid
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_node, a_pod
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_node, a_pod
 
 
 def a_view(*pods: PodBuilder) -> NodeView:
@@ -31,6 +32,18 @@ def holding(name: str, *indices: int) -> PodBuilder:
 
 def why(pod: PodBuilder, view: NodeView, agent: AgentState = "alive") -> str | None:
     return rejection(gpu_request_of(pod.obj), view, agent)
+
+
+def test_a_pod_fits_where_its_devices_are_free() -> None:
+    assert why(a_pod().asks(2).wants(A100), a_view()) is None
+
+
+def test_a_pod_without_gpus_fits_everywhere() -> None:
+    assert why(a_pod(), Ledger().view("n0"), "unseen") is None
+
+
+def test_a_request_without_a_model_takes_any_model() -> None:
+    assert why(a_pod().asks(2), a_view()) is None
 
 
 def test_a_pod_that_does_not_list_several_models_gets_gpus_of_one() -> None:
@@ -69,6 +82,19 @@ def test_a_node_whose_gpus_are_all_in_use_is_rejected_whatever_the_model() -> No
     assert why(a_pod().asks(2), a_view(holding("q", 0, 2))) == "not enough GPUs on this node are free"
 
 
+def test_free_gpus_of_other_models_do_not_help() -> None:
+    assert why(a_pod().asks(2).wants(A6000), a_view(holding("q", 2))) == (
+        f"not enough GPUs of model {A6000} on this node are free"
+    )
+
+
+def test_unhealthy_devices_are_reported() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1)))
+
+    assert why(a_pod().asks(2), ledger.view("n0")) == "not enough GPUs on this node are healthy"
+
+
 def test_the_last_devices_are_kept_for_pods_that_hold_unknown_ones() -> None:
     stranger = a_pod("stranger").asks(1).on("n0")
 
@@ -82,6 +108,28 @@ def test_the_last_devices_are_kept_for_pods_that_hold_unknown_ones() -> None:
 BOOKED = a_pod("booked").asks(2).kept("n0", "GPU-n0-0", "GPU-n0-1")
 
 
+def test_only_the_pod_with_the_hold_fits_on_the_held_devices() -> None:
+    view = a_view(BOOKED)
+
+    assert why(BOOKED, view) is None
+    assert why(a_pod().asks(1).wants(A100), view) == predicates.ON_HOLD
+    assert why(a_pod().asks(3).wants(A100, A6000), view) == predicates.ON_HOLD
+    assert why(a_pod().asks(2), view) is None
+
+
+def test_the_pod_with_the_hold_waits_until_all_of_its_devices_are_free() -> None:
+    view = a_view(BOOKED, holding("victim", 1))
+
+    assert why(BOOKED, view) == predicates.HELD_NOT_FREE
+    assert why(a_pod().asks(1).wants(A100), view) == predicates.ON_HOLD
+
+
+def test_devices_of_others_are_in_use_whether_they_are_kept_or_not() -> None:
+    view = a_view(BOOKED, holding("victim", 0, 1))
+
+    assert why(a_pod().asks(1).wants(A100), view) == f"not enough GPUs of model {A100} on this node are free"
+
+
 def test_the_pod_with_the_hold_fits_on_no_other_node() -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n1", a100(0, "n1"), a100(1, "n1")))
@@ -92,6 +140,14 @@ def test_the_pod_with_the_hold_fits_on_no_other_node() -> None:
 def test_a_hold_that_is_not_in_the_view_yet_counts_for_its_pod() -> None:
     assert why(BOOKED, a_view()) is None
     assert why(BOOKED, a_view(holding("q", 0))) == predicates.HELD_NOT_FREE
+
+
+def test_a_device_with_two_holds_is_kept_for_the_older_one() -> None:
+    rival = a_pod("rival").asks(1).kept("n0", "GPU-n0-1", at=EPOCH - timedelta(seconds=1))
+    view = a_view(BOOKED, rival)
+
+    assert why(rival, view) is None
+    assert why(BOOKED, view) == predicates.ON_HOLD
 
 
 def test_a_kept_device_that_becomes_unhealthy_is_not_given() -> None:
@@ -113,6 +169,16 @@ def test_a_kept_device_that_an_unaccounted_pod_may_hold_is_not_given() -> None:
     assert why(BOOKED, a_view(BOOKED, a_pod("stranger").asks(1).on("n0"))) == predicates.UNACCOUNTED
 
 
+def test_an_unreadable_hold_is_ignored() -> None:
+    unreadable = a_pod("booked").asks(1).with_annotation(names.HOLD, "?")
+
+    assert why(unreadable, a_view(unreadable)) is None
+
+
+def test_a_node_that_has_published_nothing_is_rejected() -> None:
+    assert why(a_pod().asks(1), Ledger().view("n9")) == predicates.NOT_PUBLISHED
+
+
 @pytest.mark.parametrize("agent", ["unresponsive", "stopping", "unseen"])
 def test_l6_a_node_whose_agent_is_not_alive_gets_no_pod(agent: AgentState) -> None:
     assert why(a_pod().asks(1), a_view(), agent) == predicates.AGENT[agent]
@@ -132,6 +198,12 @@ def test_a_mig_profile_is_a_resource_of_its_own() -> None:
 
     assert why(a_pod().asks(1, resource="nvidia.com/mig-1g.5gb"), ledger.view("n0")) is None
     assert why(a_pod().asks(1), ledger.view("n0")) == predicates.TOO_MANY
+
+
+def test_the_reason_is_the_same_text_however_much_is_free() -> None:
+    pod = a_pod().asks(2).wants(A100)
+
+    assert why(pod, a_view(holding("q", 0, 1))) == why(pod, a_view(holding("q", 0)))
 
 
 def test_a_mig_profile_is_a_model() -> None:

@@ -5,16 +5,19 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import chain, combinations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster import names
 from cluster.decide.ledger import Ledger
 from cluster.decide.predicates import rejection
 from cluster.decide.preemption import PreemptionNode, victims_of
 from cluster.decide.request import gpu_request_of
 from cluster.objects.inventory import Device
-from tests.fakes.objects import A100, EPOCH, PodBuilder, a100, a6000, a_node, a_pod
+from cluster.objects.pods import PodStatus
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_node, a_pod
 
 HIGH = 1000
 NOW = EPOCH + timedelta(hours=1)
@@ -50,7 +53,51 @@ def victims(wanting: PodBuilder, here: PreemptionNode, *proposed: str) -> tuple[
     return victims_of(gpu_request_of(wanting.obj), HIGH, here, proposed)
 
 
+def started(here: PreemptionNode) -> PreemptionNode:
+    """The same node, all its pods running for an hour."""
+    since = PodStatus(start_time=EPOCH)
+    return replace(
+        here, pods={uid: msgspec.structs.replace(pod, status=since) for uid, pod in here.pods.items()}
+    )
+
+
 NODE = (a100(0), a100(1), a6000(2), a6000(3))
+
+
+def test_an_offer_that_frees_what_the_pod_needs_stays_as_it_is() -> None:
+    here = ground(NODE, holder("a", a100(0)), holder("b", a100(1)), holder("c", a6000(2), a6000(3)))
+
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-b") == ("uid-b",)
+
+
+def test_victims_of_another_model_are_replaced_by_the_cheapest_of_the_right_one() -> None:
+    saved = holder("saved", a100(1)).with_annotation(names.CHECKPOINT_DONE, "2026-11-23T09:59:00Z")
+    here = started(ground(NODE, holder("old", a100(0)), saved, holder("wrong", a6000(2), a6000(3))))
+
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-wrong") == ("uid-saved",)
+
+
+def test_a_protected_victim_is_replaced() -> None:
+    here = ground(
+        NODE, holder("booked", a100(0)), holder("other", a100(1)), protected=frozenset({"uid-booked"})
+    )
+
+    assert victims(a_pod().asks(3).wants(A100, A6000), here, "uid-booked") == ("uid-other",)
+
+
+def test_a_node_on_which_only_protected_pods_could_leave_is_left_out() -> None:
+    here = ground(
+        NODE, holder("booked", a100(0), a100(1)), holder("c", a6000(2)), protected=frozenset({"uid-booked"})
+    )
+
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-booked") is None
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-c") is None
+
+
+def test_a_node_without_matching_devices_is_left_out() -> None:
+    here = ground((a6000(0), a6000(1)), holder("a", a6000(0), a6000(1)))
+
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-a") is None
 
 
 @pytest.mark.parametrize("agent", ["unresponsive", "stopping", "unseen"])
@@ -58,6 +105,13 @@ def test_l6_no_pod_is_evicted_on_a_node_whose_agent_is_not_alive(agent: str) -> 
     here = replace(ground(NODE, holder("a", a100(0))), agent=agent)
 
     assert victims(a_pod().asks(4), here, "uid-a") is None
+
+
+def test_devices_that_are_kept_for_a_booked_pod_are_not_made_free_for_another() -> None:
+    waits = a_pod("waits").asks(1).kept("n0", "GPU-n0-0")
+    here = ground(NODE, holder("a", a100(0)), holder("b", a100(1)), waits)
+
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-a") == ("uid-b",)
 
 
 def test_whole_gpus_do_not_help_a_pod_that_wants_mig_devices_nor_another_profile() -> None:

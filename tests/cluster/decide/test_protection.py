@@ -104,6 +104,10 @@ def test_a_booked_pod_is_not_evicted() -> None:
     assert found == "it is booked itself"
 
 
+def test_a_pod_without_booking_or_grant_has_no_protection_at_this_instant() -> None:
+    assert present_protection(_running().obj, is_booked=False, granted=None, now=EPOCH) is None
+
+
 @pytest.mark.parametrize(
     ("left", "reason"),
     [
@@ -137,6 +141,11 @@ def test_pods_of_kubernetes_own_namespaces_and_of_ours_are_never_evicted(namespa
     assert _never(_in(namespace)) == f"pods of the namespace {namespace} are never evicted"
 
 
+@pytest.mark.parametrize("namespace", ["default", "kube-system-tests", "gpu-booking-users"])
+def test_pods_of_other_namespaces_may_be_evicted(namespace: str) -> None:
+    assert _never(_in(namespace)) is None
+
+
 def test_the_product_s_own_namespace_is_a_setting() -> None:
     assert never_evicted_reason(_in(HOME), namespaces={}, home="elsewhere") is None
     assert never_evicted_reason(_in("elsewhere"), namespaces={}, home="elsewhere") is not None
@@ -153,6 +162,10 @@ def test_a_pod_of_a_namespace_that_an_administrator_protects_is_never_evicted() 
 )
 def test_a_namespace_is_protected_only_by_the_value_true(value: str, *, is_protected: bool) -> None:
     assert (_never(_running().obj, _protected(value=value)) is not None) == is_protected
+
+
+def test_a_protected_namespace_does_not_protect_pods_of_others() -> None:
+    assert _never(_running().obj, _protected("research")) is None
 
 
 def test_kubernetes_own_namespaces_are_reported_as_such_even_where_they_are_protected() -> None:
@@ -179,6 +192,12 @@ def test_pods_that_would_return_to_the_same_node_are_never_evicted(
     assert _never(_owned_by(*owners)) == reason
 
 
+@pytest.mark.parametrize("value", ["a-uid", ""])
+def test_a_static_pod_is_recognised_by_its_annotation_whatever_the_value(value: str) -> None:
+    pod = _running().with_annotation(names.STATIC_POD, value).obj
+    assert _never(pod) == "pods of a Node are never evicted"
+
+
 def test_a_pod_s_namespace_is_reported_before_its_owner() -> None:
     assert _never(_in("kube-system", _running().of_a_daemon_set())) == (
         "pods of the namespace kube-system are never evicted"
@@ -186,6 +205,18 @@ def test_a_pod_s_namespace_is_reported_before_its_owner() -> None:
     assert _never(_running().of_a_daemon_set().obj, _protected()) == (
         "an administrator has said that no pod of the namespace default is evicted"
     )
+
+
+def test_a_pod_without_annotations_or_owners_may_be_evicted() -> None:
+    raw = _running().raw
+    bare = msgspec.convert({**raw, "metadata": {"name": "p", "namespace": "default", "uid": "u"}}, Pod)
+    assert (bare.metadata.annotations, bare.metadata.owner_references) == (None, None)
+    assert _never(bare) is None
+
+
+# --- what protects it for good: what it holds --------------------------------------------------------
+def test_a_pod_whose_devices_are_known_may_be_evicted() -> None:
+    assert _lasting(_running().obj, assigned_devices(_running().obj)) is None
 
 
 def test_l6_a_pod_without_known_devices_is_not_evicted() -> None:
@@ -210,6 +241,12 @@ def test_lasting_protection_considers_protected_namespaces_and_our_own() -> None
     pod, holding = _running().obj, assigned_devices(_running().obj)
     assert lasting_protection(pod, holding, namespaces=_protected(), home=HOME) is not None
     assert lasting_protection(pod, holding, namespaces={}, home="default") is not None
+
+
+# --- whether a terminating pod hangs -----------------------------------------------------------------
+def test_a_pod_that_is_not_terminating_never_hangs() -> None:
+    assert stuck_from(_running().obj) is None
+    assert not is_stuck(_running().obj, EPOCH + timedelta(days=9))
 
 
 def test_a_terminating_pod_hangs_from_five_minutes_after_its_grace_period() -> None:

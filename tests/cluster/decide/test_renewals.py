@@ -40,6 +40,14 @@ def renewed_after(seconds: float, version: int, holder: str = "host_1") -> Lease
     return a_lease(renewed=EPOCH + timedelta(seconds=seconds), version=version, holder=holder)
 
 
+def test_a_lease_that_was_never_seen_has_no_holder() -> None:
+    reader = Reader()
+
+    assert reader.holder(0) is None
+    assert reader.age(0) is None
+    assert reader.renewals.lease(NAME) is None
+
+
 def test_a_lease_is_held_for_its_duration() -> None:
     reader = Reader()
     reader.sees(a_lease(), 0)
@@ -64,6 +72,14 @@ def test_a_renewal_prolongs_it_and_an_older_one_does_not() -> None:
 
     assert reader.age(20) == 10
     assert reader.holder(20) == "host_1"
+
+
+def test_the_same_renewal_seen_again_prolongs_nothing() -> None:
+    reader = Reader()
+    reader.sees(a_lease(version=2), 0)
+    reader.sees(a_lease(version=3), 14)
+
+    assert reader.holder(16) is None
 
 
 def test_a_renewal_that_is_read_long_after_it_was_made_has_run_out() -> None:

@@ -22,6 +22,11 @@ def test_without_a_booking_a_pod_gets_the_models_it_requests() -> None:
     assert (request.uid, request.hold) == ("uid-p", None)
 
 
+def test_a_booked_pod_requests_the_model_that_was_booked() -> None:
+    assert gpu_request_of(a_pod().asks(1).obj, a_booking()).models == {A100}
+    assert gpu_request_of(a_pod().asks(1).wants(A6000, A100).obj, a_booking()).models == {A100}
+
+
 def test_a_hold_pins_the_pod_while_it_waits() -> None:
     pod = a_pod().asks(1).kept("n0", "GPU-n0-0")
     hold = gpu_request_of(pod.obj).hold

@@ -38,12 +38,20 @@ def needed(booking: Booking, *pods: tuple[str, str, Sequence[int]]) -> Reserve:
     return reserve([booking], {f"uid-{name}": booking for name, *_ in pods}, held(*pods), EPOCH)
 
 
+def test_a_booking_without_pods_needs_all_its_places() -> None:
+    assert needed(booked(3, ("n0", 2), ("n1", 1))) == {"n0": {A100: 2}, "n1": {A100: 1}}
+
+
 def test_devices_that_its_pods_already_have_there_are_no_longer_needed() -> None:
     assert needed(booked(3, ("n0", 2), ("n1", 1)), ("p", "n0", [0])) == {"n0": {A100: 1}, "n1": {A100: 1}}
 
 
 def test_pods_elsewhere_use_the_booking_up_as_well() -> None:
     assert needed(booked(2, ("n0", 2)), ("p", "n2", [0, 1])) == {}
+
+
+def test_devices_of_another_model_use_nothing_up() -> None:
+    assert needed(booked(1, ("n0", 1)), ("p", "n0", [3])) == {"n0": {A100: 1}}
 
 
 def test_a_booking_whose_plan_names_one_node_has_its_place_there() -> None:

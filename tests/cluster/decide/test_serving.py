@@ -113,6 +113,10 @@ def test_the_pause_doubles_with_each_further_refusal_up_to_a_minute(node: Node) 
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
+def test_a_kubelet_that_refuses_for_days_is_tried_again_every_minute() -> None:
+    assert KubeletRejection(a_pod().obj, at=0.0, number=100_000).pause == LONGEST_PAUSE
+
+
 def test_the_pause_starts_at_one_second_again_after_a_pod_runs(node: Node) -> None:
     for number in range(4):
         node.rejects(number, f"p{number}")
@@ -129,6 +133,19 @@ def test_a_running_pod_that_was_admitted_before_the_refusal_does_not_lift_it(nod
     assert node.state(6) == "kubelet-rejecting"
     node.runs(7, started=6)
     assert node.state(7) == "alive"
+
+
+def test_a_refusal_that_is_seen_after_a_later_pod_runs_is_ignored(node: Node) -> None:
+    node.runs(9, started=8)
+    assert node.says(rejected(a_pod().asks(1).on("n0", GIVEN)), 9, started=5) is None
+    assert node.state(9) == "alive"
+
+
+def test_a_refusal_counts_once_however_often_the_pod_is_seen(node: Node) -> None:
+    assert node.rejects(5) is not None
+    assert node.rejects(6) is None
+    node.renews(10)
+    assert node.state(10) == "alive"
 
 
 @pytest.mark.parametrize("reason", ["TopologyAffinityError", "NodeAffinity", "SysctlForbidden", "Evicted"])

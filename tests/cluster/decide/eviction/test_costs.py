@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide.eviction.costs import microseconds, work_of
+from cluster.decide.eviction.costs import SECOND, microseconds, work_of
 from cluster.fake.merging import merged
 from cluster.objects.pods import Pod
 from tests.fakes.costs import lost_work
@@ -21,6 +21,37 @@ def running(checkpoint: str | None = None) -> Pod:
     if checkpoint is not None:
         builder = builder.with_annotation(names.CHECKPOINT_AT, checkpoint)
     return msgspec.convert(merged(builder.raw, {"status": {"startTime": "2026-11-23T08:00:00Z"}}), Pod)
+
+
+def test_every_device_of_a_pod_loses_the_time_since_its_start() -> None:
+    assert lost_work(running(), 2, EPOCH) == 120 * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "minutes"),
+    [
+        ("2026-11-23T08:50:00Z", 10),
+        (" 2026-11-23T09:50:00+01:00 ", 10),
+        ("2026-11-23T07:00:00Z", 60),
+        ("2099-01-01T00:00:00Z", 0),
+        ("2026-11-23T08:50:00", 60),
+        ("yesterday", 60),
+        ("", 60),
+    ],
+)
+def test_work_before_a_believable_checkpoint_is_not_lost(checkpoint: str, minutes: int) -> None:
+    assert lost_work(running(checkpoint), 1, EPOCH) == minutes * MINUTE
+
+
+def test_a_pod_that_has_not_started_loses_nothing() -> None:
+    pod = a_pod().with_annotation(names.CHECKPOINT_AT, "2026-11-23T08:00:00Z").obj
+    assert lost_work(pod, 8, EPOCH) == 0
+
+
+def test_a_start_in_the_future_counts_as_now() -> None:
+    earlier = EPOCH - timedelta(hours=2)
+    assert work_of(running()).since(microseconds(earlier)) == microseconds(earlier)
+    assert lost_work(running(), 1, earlier) == 0
 
 
 def with_container(name: str, started: str) -> Pod:
@@ -46,6 +77,10 @@ def test_a_checkpoint_done_counts_unless_in_the_future(done: str, minutes: int) 
     pod = running()
     raw = merged(msgspec.to_builtins(pod), {"metadata": {"annotations": {names.CHECKPOINT_DONE: done}}})
     assert lost_work(msgspec.convert(raw, Pod), 1, EPOCH) == minutes * MINUTE
+
+
+def test_starting_again_costs_every_device() -> None:
+    assert lost_work(running(), 2, EPOCH, restart_seconds=30) == 120 * MINUTE + 60 * SECOND
 
 
 @pytest.mark.parametrize(

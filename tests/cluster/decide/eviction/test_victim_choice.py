@@ -50,11 +50,32 @@ def test_one_of_two_sufficient_pods_is_evicted(a: Victim, b: Victim, chosen: str
     assert uids(cheapest((a, b), 1)) == uids(cheapest((b, a), 1)) == chosen
 
 
+@pytest.mark.parametrize(
+    ("missing", "chosen"), [(0, ""), (1, "a"), (2, "ab"), (3, "ac"), (4, "abc"), (5, None)]
+)
+def test_the_cheapest_sufficient_set_is_evicted(missing: int, chosen: str | None) -> None:
+    crowd = (victim("c", 2, cost=31), victim("b", cost=20), victim("a", cost=10))
+
+    assert uids(cheapest(crowd, missing)) == chosen
+
+
+def test_the_set_with_fewer_victims_is_evicted_at_equal_cost() -> None:
+    crowd = (victim("a", cost=1), victim("b", cost=1), victim("c", 2, cost=2))
+
+    assert uids(cheapest(crowd, 2)) == "c"
+
+
 def test_a_gang_loses_the_same_whether_one_or_more_of_its_pods_leave() -> None:
     a, b = (Victim(uid=uid, devices=(uid,), cost=0, since=0, gang="g", gang_cost=30) for uid in "ab")
     others = (victim("c", cost=20), victim("d", cost=21))
     assert [uids(cheapest((a, b, *others), missing)) for missing in (1, 2, 3)] == ["c", "ab", "abc"]
     assert next(sets((a, b, *others), 2)) == (a, b)
+
+
+def test_without_possible_victims_no_device_can_be_freed() -> None:
+    assert cheapest((), 0) == ()
+    assert cheapest((), 1) is None
+    assert cheapest((), 2) is None
 
 
 @pytest.mark.parametrize("size", [0, 1, 2])
@@ -102,6 +123,10 @@ def test_free_devices_are_taken_first_and_those_of_victims_last(
     assert found.node == "n0"
 
 
+def test_a_node_that_has_too_few_is_not_chosen() -> None:
+    assert select_victims(SITE, 7) is None
+
+
 def test_victims_are_named_in_the_order_of_their_uids() -> None:
     found = taking(NodeCandidate(node="n0"), 2, (victim("w"), victim("v")))
 
@@ -115,3 +140,17 @@ def test_a_pod_can_wait_for_room_that_is_no_device() -> None:
 
     assert found.waits
     assert found.rank == (NO_VICTIMS, True, 0, "n0")
+
+
+@pytest.mark.parametrize(
+    ("missing", "found"), [(0, ["", "a", "b", "ab"]), (1, ["a", "b", "ab"]), (2, ["ab"])]
+)
+def test_sufficient_sets_come_in_order_of_cost(missing: int, found: list[str]) -> None:
+    crowd = (victim("b", cost=2), victim("a", cost=1))
+
+    assert [uids(one) for one in sets(crowd, missing)] == found
+
+
+def test_without_victims_the_only_set_is_the_empty_one() -> None:
+    assert list(sets((), 0)) == [()]
+    assert list(sets((), 1)) == []
