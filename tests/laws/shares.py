@@ -1,5 +1,6 @@
 """Whether several pods may have one GPU: each a share, in one mode, and together no more than it offers.
 
+All pods that have it by one claim are one holder.
 Amounts are read from limits, by a rule of its own: what runs at the same time counts. That is never more than
 what the ledger counts, so whatever is too much here was certainly too much.
 """
@@ -41,6 +42,8 @@ def may_share(uuid: str, pods: Iterable[Pod], state: State) -> bool:
     """Whether these pods may have the GPU together. The one that reserves it has no part of it."""
     sharers = [pod for pod in pods if pod.metadata.annotation(names.RESERVES) != uuid]
     device = _device(uuid, sharers, state)
+    if device and device.claimed_as and _are_of_one_claim(device.claimed_as, sharers):
+        return True
     if device is None or device.share is None or not all(map(_is_sharing, sharers)):
         return False
     modes = {pod.metadata.annotation(names.SHARING_MODE) or "time-slice" for pod in sharers}
@@ -51,6 +54,13 @@ def may_share(uuid: str, pods: Iterable[Pod], state: State) -> bool:
     return (
         len(modes) == 1 and total.memory <= offer.memory and total.cores <= 100 and total.slots <= offer.slots
     )
+
+
+def _are_of_one_claim(name: str, pods: Iterable[Pod]) -> bool:
+    """Whether there is a claim by which all of them have the device of this name."""
+    held = [pod.claims.held if pod.claims else () for pod in pods]
+    claims = [frozenset(one.claim for one in found if one.device == name) for found in held]
+    return bool(claims) and bool(frozenset.intersection(*claims))
 
 
 def may_share_after(uuid: str, pod: Pod, others: Iterable[Pod], state: State) -> bool:

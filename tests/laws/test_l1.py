@@ -1,15 +1,20 @@
 """L1: a device is held by at most one pod at a time."""
 
 import pytest
+from msgspec.structs import replace
 
 from cluster import names
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.assignment import encode_drift
+from cluster.objects.claims import ClaimedDevice, PodClaims
+from cluster.objects.pods import Pod
 from deviceplugin.allocation.pod_devices import PodDevices
 from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A100, a100, a_node, a_pod
 from tests.laws.breaking import breaks
 from tests.laws.broken import LawBrokenError
+from tests.laws.shares import may_share
+from tests.laws.state import State
 from tests.laws.watcher import LawWatcher
 
 
@@ -138,3 +143,15 @@ def test_a_kubelet_is_given_time_to_report_that_a_pod_has_ended(cluster: FakeClu
     cluster.clock.advance(0.2)
     with pytest.raises(LawBrokenError, match="in use by default/a and default/b"):
         slow.check()
+
+
+def test_pods_of_one_claim_are_one_holder() -> None:
+    node = a_node("n0", replace(a100(0), claimed_as="gpu-0"))
+
+    def of(claim: str) -> Pod:
+        held = (ClaimedDevice(claim=claim, node="n0", device="gpu-0"),)
+        return replace(a_pod().on("n0").obj, claims=PodClaims(count=1, uids=(claim,), held=held))
+
+    state = State(nodes={"n0": node})
+    assert may_share("GPU-n0-0", [of("one"), of("one")], state)
+    assert not may_share("GPU-n0-0", [of("one"), of("other")], state)
