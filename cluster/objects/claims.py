@@ -29,7 +29,10 @@ class Opaque(Partial, frozen=True):
 class Configuration(Partial, frozen=True):
     """One entry of ``status.allocation.devices.config``."""
 
+    source: str = ""
+    """``FromClass`` or ``FromClaim``."""
     requests: tuple[str, ...] = ()
+    """Empty: all; ``<request>`` is for its alternatives, too."""
     opaque: Opaque | None = None
 
 

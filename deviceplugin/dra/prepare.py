@@ -1,10 +1,12 @@
 """Whether a claim's devices may come into containers now: the state table of NodePrepareResources. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cluster import names
-from cluster.objects.claims import AllocatedDevices, Opaque, ResourceClaim
+from cluster.objects.claims import Configuration, ResourceClaim
+from deviceplugin.advertised import MIG_UUID
+from deviceplugin.dra.configuration import configured, problem_of
 from deviceplugin.dra.prepared import Prepared, PreparedClaim, PreparedDevice
 
 
@@ -70,8 +72,6 @@ def prepare(
     if claim.status.allocation is None:
         return Refusal(f"The claim {wanted.key} is not allocated.")
     devices = claim.status.allocation.devices
-    if message := _unsupported(devices, offer.driver):
-        return Refusal(f"{message}, in the claim {wanted.key}.")
     found: list[PreparedDevice] = []
     for result in devices.results:
         if (result.driver, result.pool) != (offer.driver, offer.pool):
@@ -88,6 +88,8 @@ def prepare(
                 is_admin=result.admin_access,
             )
         )
+    if message := _unsupported(found, devices.config, offer.driver):
+        return Refusal(f"{message}, in the claim {wanted.key}.")
     ours = PreparedClaim(uid=wanted.uid, namespace=wanted.namespace, name=wanted.name, devices=tuple(found))
     return _taken(ours, prepared, offer) or _unhealthy(ours, offer) or ours
 
@@ -118,22 +120,15 @@ def _unhealthy(ours: PreparedClaim, offer: Offer) -> Refusal | None:
     return None
 
 
-def _unsupported(devices: AllocatedDevices, driver: str) -> str | None:
-    """What the claim asks of the device beyond having it, which nothing here would give."""
-    for one in devices.config:
-        if one.opaque and one.opaque.driver == driver and (message := _unknown_parameters(one.opaque)):
+def _unsupported(
+    found: Iterable[PreparedDevice], entries: Iterable[Configuration], driver: str
+) -> str | None:
+    """What the claim asks of a device beyond having it, which nothing here would give."""
+    for one in found:
+        is_mig = one.uuid.startswith(MIG_UUID)
+        parameters = configured(one.request, entries, driver, is_mig=is_mig)
+        if parameters is not None and (message := problem_of(parameters, driver, is_mig=is_mig)):
             return message
-    if any(result.share_id for result in devices.results if result.driver == driver):
-        return "Shares of a device are not given by claims"
-    return None
-
-
-def _unknown_parameters(opaque: Opaque) -> str | None:
-    parameters = {key: value for key, value in (opaque.parameters or {}).items() if value}
-    kind = parameters.pop("kind", None)
-    parameters.pop("apiVersion", None)
-    if kind not in {"GpuConfig", "MigDeviceConfig"}:
-        return f"The driver {opaque.driver} here knows no configuration of kind {kind}"
-    if parameters:
-        return f"The driver {opaque.driver} here gives no {min(parameters)} of a {kind}"
+        if one.share:
+            return "Shares of a device are not given by claims"
     return None

@@ -86,9 +86,9 @@ def refusal(lab: Lab, claim: ClaimReference) -> str:
 def test_what_cannot_be_given_is_refused_with_the_reason(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.break_gpu("GPU-3")
-    sharing = {"kind": "GpuConfig", "sharing": {"strategy": "TimeSlicing"}}
+    sharing = {"kind": "GpuConfig", "sharing": {"strategy": "MPS"}}
     config = [{"opaque": {"driver": names.DRA_DRIVER, "parameters": sharing}}]
-    assert "gives no sharing" in refusal(lab, lab.claim("shares", allocation("gpu-0", config=config)))
+    assert "gives no sharing by MPS" in refusal(lab, lab.claim("shares", allocation("gpu-0", config=config)))
     assert "no device gpu-9" in refusal(lab, lab.claim("foreign", allocation("gpu-9")))
     assert "no new pods" in refusal(lab, lab.claim("sick", allocation("gpu-3")))
     assert "not allocated" in refusal(lab, lab.claim("early", {}))
