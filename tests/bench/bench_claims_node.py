@@ -28,7 +28,7 @@ STARTED: Final = {
 }
 """What an agent that has started writes into its log."""
 _START: Final = Kind(
-    "claims-slices",
+    "claims-start",
     "agent of a node with claims: started to registered with the kubelet and its ResourceSlices published,"
     f" median of {STARTS}",
     "ms",
@@ -91,7 +91,7 @@ def _next(parts: Parts, ground: Ground, way: str) -> tuple[float, float]:
     prepared, running = list[float](), list[float]()
     for ends, waits in zip(pods, pods[GPUS:], strict=False):
         ground.create(body(waits, way))
-        ground.await_rejected(waits)
+        ground.await_waiting(waits)
         begin = _CLOCK.now()
         ground.remove(ends)
         running.append(ground.born(waits) + ground.birth(waits).running - ground.left(ends))
@@ -116,7 +116,7 @@ def _recovered(parts: Parts, ground: Ground, way: str) -> tuple[float, float]:
             ground.bear(body(f"stays-{way}", way))  # on the other one
         waits = f"waits-{way}-{number}"
         ground.create(body(waits, way))
-        ground.await_rejected(waits)
+        ground.await_waiting(waits)
         begin = _CLOCK.now()
         driver.recovery_action(0, NO_ACTION)
         healthy = logged(agent, "devices prepared", since=begin, healthy=GPUS)

@@ -52,6 +52,7 @@ _CLAIM_FIRST: Final = Kind(
 _JUDGED: Final = Kind(
     "plan-claim-judged", f"an expression that is new, judged for every device ({_CLAIMS})", "ms", _FLOOR
 )
+CLAIM_KINDS: Final = (_CLAIM, _CLAIM_FIRST, _JUDGED)
 _SHARERS: Final = Kind(
     "share-victims",
     "the cheapest sharers of one GPU that 16 pods share, p50",
@@ -117,7 +118,8 @@ MEASURE: Final = Measure(
     (
         *(_ONE, _MANY, _FIRST, _IDLE),
         *(_SHARE, _SHARE_FIRST, _SHARERS),
-        *(_CLAIM, _CLAIM_FIRST, _JUDGED, _MEMORY),
+        *CLAIM_KINDS,
+        _MEMORY,
     ),
     measure,
 )

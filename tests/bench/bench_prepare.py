@@ -180,4 +180,5 @@ def _is_ready(claims: dra_grpc.DRAPluginStub) -> bool:
     return True
 
 
-MEASURE: Final = Measure("prepare", (*_IDLE.values(), _MANY), measure)
+KINDS: Final = (*_IDLE.values(), _MANY)
+MEASURE: Final = Measure("prepare", KINDS, measure)

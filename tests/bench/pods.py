@@ -49,8 +49,11 @@ class Sightings:
             self._note(obj.metadata.name, "bound")
         if obj.status.phase in {"Running", "Failed"}:
             self._note(obj.metadata.name, obj.status.phase)
-        if any(one.reason == "Unschedulable" for one in obj.status.conditions or ()):
+        reasons = {one.reason for one in obj.status.conditions or ()}
+        if "Unschedulable" in reasons:
             self._note(obj.metadata.name, "rejected")
+        if not reasons.isdisjoint({"Unschedulable", "SchedulingGated"}):
+            self._note(obj.metadata.name, "waiting")
         if obj.metadata.deletion_timestamp:
             self._note(obj.metadata.name, "leaving")
         if obj.metadata.annotation(names.RECREATED_FROM) and obj.status.phase == "Running":
@@ -123,9 +126,9 @@ class Ground:
         """When the pod was first seen to be terminating."""
         return self._sightings.at(name, "leaving")
 
-    def await_rejected(self, name: str) -> None:
-        """Wait until kube-scheduler has found no node for a pod."""
-        self._sightings.at(name, "rejected")
+    def await_waiting(self, name: str) -> None:
+        """Wait until a pod waits: in line, or because kube-scheduler has found no node for it."""
+        self._sightings.at(name, "waiting")
 
     def await_return(self, name: str) -> None:
         """Wait until a pod that was evicted runs again."""
