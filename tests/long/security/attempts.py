@@ -16,6 +16,7 @@ OWN: Final = f"{pods(HOME)}/own"
 """A pod in the namespace of those who may edit there."""
 BOOKINGS: Final = f"/apis/{names.DOMAIN}/v1/bookings"
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{US}/leases"
+CLAIMS: Final = "/apis/resource.k8s.io/v1"
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 POLICIES: Final = "/apis/admissionregistration.k8s.io/v1"
 
@@ -75,6 +76,14 @@ def _lease(name: str) -> Json:
     return {"metadata": {"name": name}, "spec": {"holderIdentity": "carol"}}
 
 
+_TAINT: Final = {
+    "metadata": {"name": "mine"},
+    "spec": {"deviceSelector": {}, "taint": {"key": names.HELD_TAINT, "value": "x", "effect": "NoSchedule"}},
+}
+_SLICE: Final = {
+    "metadata": {"name": "mine"},
+    "spec": {"driver": names.DRA_DRIVER, "nodeName": "node-a", "pool": {"name": "node-a"}},
+}
 _HELD: Final = {"spec": {"holderIdentity": "carol"}}
 
 
@@ -108,6 +117,8 @@ def _anybody(who: str) -> list[Attempt]:
             ("says how a node's agent is", "create", LEASES, _lease(names.node_lease("node-c"))),
             ("keeps the bookings fresh", "create", LEASES, _lease(names.MIRROR_LEASE)),
             ("says what GPUs a node has", "patch", "/api/v1/nodes/node-a", _annotated(**{names.DRIFT: "{}"})),
+            ("keeps a GPU of claims from all", "create", f"{CLAIMS}/devicetaintrules", _TAINT),
+            ("gives GPUs by claims", "create", f"{CLAIMS}/resourceslices", _SLICE),
             ("owns a namespace", "patch", f"/api/v1/namespaces/{HOME}", _annotated(**{names.OWNER: "alice"})),
             (
                 "gives itself a role",
