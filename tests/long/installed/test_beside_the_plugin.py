@@ -14,6 +14,7 @@ import pytest
 
 from cluster import names
 from cluster.process.clock import SystemClock
+from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.fakenvml import FakeNvml
@@ -21,7 +22,7 @@ from devcluster.fakenvml.specs import A100_80GB, gpu
 from devcluster.product.installed import Installed
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
-from tests.e2e.playground import Playground
+from tests.e2e.playground import HOSTNAME, Playground
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.beside.conftest import start_standin
 from tests.long.installed import playing
@@ -71,7 +72,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
             start_standin(cluster, node)
         for node in NODES:
             ground.await_gpus(node, GPUS)
-        ground.simple(EARLIER, node=NODES[0])
+        bound = {"schedulerName": "default-scheduler", "nodeSelector": {HOSTNAME: NODES[0]}}
+        ground.create(probe.pod(EARLIER, [probe.container("main", gpus=1)], extra=bound))
         ground.await_phase([EARLIER])
         before = as_it_is(ground)
         installed = Installed(cluster)
