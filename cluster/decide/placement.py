@@ -4,14 +4,20 @@ Deterministic: equal pods on equal nodes get equal answers. Devices of one model
 the one with the fewest free devices (so that larger groups stay whole), then devices joined by NVLink, then
 those on one NUMA node, then the lowest index. A single device is taken where it breaks up the fewest links.
 A pod with a hold has no choice: it gets the devices of its hold. ``shares`` has the rule for shares of GPUs.
+
+Which devices are closest depends on the shape of the node, and on which of them are free: it is found out
+once for all nodes that are built alike.
 """
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Final
 
 from cluster import names
 from cluster.decide.available import available, matching, shares_on
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.amounts import Holding
+from cluster.decide.ledger.node_shape import NodeShape
 from cluster.decide.ledger.view import ByModel
 from cluster.decide.request import GpuRequest
 from cluster.decide.shares import Shared, place, rooms
@@ -21,6 +27,8 @@ from cluster.objects.pods import ContainerNeed
 
 Source = Callable[[str, int], Iterable[str]]
 """``(resource, amount)`` -> that many devices that the pod does not have yet."""
+CASES: Final = 10_000
+"""Choices that are cached: a few kinds of machines, each with many ways to be half full."""
 
 
 class NoPlaceError(Exception):
@@ -37,7 +45,12 @@ def choose(request: GpuRequest, view: NodeView) -> Assignment:
         return choose_shares(request, view).assignment
     chosen = {
         resource: iter(
-            _pick(matching(available(request, view, resource), request.selector), needed, mixes=request.mixes)
+            _pick(
+                matching(available(request, view, resource), request.selector),
+                needed,
+                view,
+                mixes=request.mixes,
+            )
         )
         for resource, needed in request.demand.items()
     }
@@ -97,30 +110,43 @@ def device_reuse(needs: tuple[ContainerNeed, ...], source: Source) -> Assignment
     return assignment
 
 
-def _pick(free: ByModel, needed: int, *, mixes: bool) -> list[Device]:
+def _pick(free: ByModel, needed: int, view: NodeView, *, mixes: bool) -> list[Device]:
     groups = list(free.values())
     large_enough = [devices for devices in groups if len(devices) >= needed]
     if large_enough:
-        return _together(min(large_enough, key=lambda devices: (len(devices), devices[0].model)), needed)
+        fewest = min(large_enough, key=lambda devices: (len(devices), devices[0].model))
+        return _together(fewest, needed, view)
     if not mixes:
         most = max(map(len, groups), default=0)
         raise NoPlaceError(f"{most} of {needed} devices of one model are free.")
     mixed: list[Device] = []
     for devices in sorted(groups, key=lambda devices: (-len(devices), devices[0].model)):
-        mixed += _together(devices, min(len(devices), needed - len(mixed)))
+        mixed += _together(devices, min(len(devices), needed - len(mixed)), view)
     if len(mixed) < needed:
         raise NoPlaceError(f"{len(mixed)} of {needed} devices are free.")
     return mixed
 
 
-def _together(devices: tuple[Device, ...], needed: int) -> list[Device]:
+def _together(devices: tuple[Device, ...], needed: int, view: NodeView) -> list[Device]:
     """The ``needed`` most closely linked devices, by index; a single one is that with the fewest links."""
-    if needed == 1:
-        return [min(devices, key=lambda device: (nvlinks_to(device, devices), device.index, device.uuid))]
-    if needed == len(devices) or needed == 0:
+    if needed in (0, len(devices)):
         return list(devices[:needed])
-    best = max((_grown(seed, devices, needed) for seed in devices), key=_closeness)
-    return sorted(best, key=lambda device: (device.index, device.uuid))
+    ordinals = view.ordinals
+    free = tuple([ordinals[device.uuid] for device in devices])
+    return [devices[position] for position in _closest(view.shape, free, needed)]
+
+
+@lru_cache(CASES)
+def _closest(shape: NodeShape, free: tuple[int, ...], needed: int) -> tuple[int, ...]:
+    """The positions, among the free devices of a shape, of those that lie together best."""
+    devices = tuple(shape.devices[ordinal] for ordinal in free)
+    if needed == 1:
+        best = [min(devices, key=lambda device: (nvlinks_to(device, devices), device.index, device.uuid))]
+    else:
+        best = max((_grown(seed, devices, needed) for seed in devices), key=_closeness)
+    return tuple(
+        devices.index(device) for device in sorted(best, key=lambda device: (device.index, device.uuid))
+    )
 
 
 def _grown(seed: Device, devices: tuple[Device, ...], needed: int) -> list[Device]:

@@ -29,6 +29,7 @@ from cluster.decide.ledger.holdings import (
     sized,
 )
 from cluster.decide.ledger.holds import devices_on_hold, standing_hold
+from cluster.decide.ledger.node_shape import Layout
 from cluster.decide.ledger.nominated import Nominated, nominated
 from cluster.decide.ledger.resource_versions import is_older, version_is_older
 from cluster.decide.ledger.view import NodeView, view_of
@@ -73,6 +74,7 @@ class _Known:
     drift: dict[str, Assignment]
     fault: str | None
     is_cordoned: bool
+    layout: Layout | None
 
     @property
     def matters(self) -> tuple[object, ...]:
@@ -437,6 +439,7 @@ class Ledger:
                 for uid in sorted(self._nominated_on.get(name, ()))
                 if uid not in self._holdings and uid not in self._holds
             ),
+            layout=known.layout if known else None,
         )
         self._note_conflicts(found)
         return found
@@ -467,4 +470,5 @@ def _known(node: Node) -> _Known:
         drift=drift,
         fault=fault,
         is_cordoned=bool(node.spec.unschedulable),
+        layout=Layout(devices) if devices else None,
     )

@@ -6,7 +6,7 @@ known by its position in the order of index and UUID.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 from cluster.objects.inventory import Device
@@ -26,14 +26,26 @@ class NodeShape:
     """With names that sort alike in place of UUIDs; all of them healthy, and none a part of another."""
 
 
-def shape_of(devices: tuple[Device, ...], ordinals: Mapping[str, int]) -> NodeShape:
-    """The shape of a node with these devices.
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """How the devices of one inventory lie: all views of the node share it, whoever holds what."""
 
-    Args:
-        devices: in the order of index and UUID.
-        ordinals: UUID -> position in that order.
-    """
-    return _shape(tuple(_sketch(device, ordinals) for device in devices))
+    devices: tuple[Device, ...]
+    """In any order."""
+
+    @cached_property
+    def ordinals(self) -> dict[str, int]:
+        """UUID -> position of every device in the order of index and UUID."""
+        return {device.uuid: ordinal for ordinal, device in enumerate(self._sorted())}
+
+    @cached_property
+    def shape(self) -> NodeShape:
+        """The devices and their links without UUIDs: the same object for nodes that are built alike."""
+        ordinals = self.ordinals
+        return _shape(tuple(_sketch(device, ordinals) for device in self._sorted()))
+
+    def _sorted(self) -> list[Device]:
+        return sorted(self.devices, key=lambda device: (device.index, device.uuid))
 
 
 def _sketch(device: Device, ordinals: Mapping[str, int]) -> _Sketch:

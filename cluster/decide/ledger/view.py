@@ -11,7 +11,7 @@ from cluster import names
 from cluster.decide.ledger.amounts import NO_USE, WHOLE, DeviceUse, Holding, Room, Uses
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.ledger.holds import OnHold
-from cluster.decide.ledger.node_shape import NodeShape, shape_of
+from cluster.decide.ledger.node_shape import Layout, NodeShape
 from cluster.decide.ledger.nominated import Nominated
 from cluster.decide.ledger.offers import Offer
 from cluster.objects.inventory import Device, Sharing, resource_of
@@ -45,6 +45,8 @@ class NodeView:
     is_cordoned: bool = False
     nominated: tuple[Nominated, ...] = ()
     """Pods nominated for this node that have neither devices nor a hold yet, sorted by uid."""
+    layout: Layout | None = field(default=None, compare=False, repr=False)
+    """How its devices lie, where other views of the node know it, too."""
 
     @cached_property
     def all_by_model(self) -> dict[str, ByModel]:
@@ -193,17 +195,19 @@ class NodeView:
         """UUID -> model of every device of the node."""
         return {device.uuid: device.model for device in self.devices}
 
-    @cached_property
+    @property
     def ordinals(self) -> dict[str, int]:
         """UUID -> position of every device in the order of index and UUID."""
-        return {
-            device.uuid: ordinal for ordinal, device in enumerate(sorted(self.devices, key=_index_and_uuid))
-        }
+        return self._layout.ordinals
 
-    @cached_property
+    @property
     def shape(self) -> NodeShape:
         """Its devices and their links without UUIDs: the same object for nodes that are built alike."""
-        return shape_of(tuple(sorted(self.devices, key=_index_and_uuid)), self.ordinals)
+        return self._layout.shape
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return self.layout or Layout(self.devices)
 
     @property
     def conflicts(self) -> tuple[str, ...]:
@@ -255,6 +259,7 @@ def view_of(
     on_hold: OnHold,
     is_cordoned: bool = False,
     nominated: tuple[Nominated, ...] = (),
+    layout: Layout | None = None,
 ) -> NodeView:
     """The view of a node.
 
@@ -266,6 +271,7 @@ def view_of(
         on_hold: its devices that are on hold.
         is_cordoned: whether the node is cordoned.
         nominated: the pods nominated for it, sorted by uid.
+        layout: that of its inventory, if it is known; else it is found out when somebody asks.
     """
     held, unknown = _summed(holdings)
     reservations = tuple(each for each in holdings if each.reservation)
@@ -285,6 +291,7 @@ def view_of(
         on_hold=on_hold,
         is_cordoned=is_cordoned,
         nominated=nominated,
+        layout=layout,
     )
 
 
