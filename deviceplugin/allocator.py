@@ -85,6 +85,11 @@ class Allocator:
         choice = _in_any_case(lambda: self._choose(request), lambda: self._without_knowledge(request))
         self._metrics.admissions.labels(choice.verdict).inc()
         self._metrics.admission_seconds.observe(self._clock.monotonic() - began)
+        return choice
+
+    @staticmethod
+    def report(choice: Decision) -> None:
+        """Write a choice to the log: the kubelet, which admits no other pod meanwhile, need not wait."""
         log.log(
             _level(choice),
             "devices chosen",
@@ -94,7 +99,6 @@ class Allocator:
             devices=choice.devices,
             message=choice.message or None,
         )
-        return choice
 
     def held(self, devices: frozenset[str]) -> str | None:
         """Why these devices may not be allocated, as a message; None if they may."""

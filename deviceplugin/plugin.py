@@ -5,6 +5,7 @@ One servicer for each registration; ``registration`` serves it. Source: kubelet 
 
 import threading
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NoReturn
 
 import grpc
@@ -88,6 +89,10 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
             self._allocator.prefer(_allocation_request(container_request))
             for container_request in request.container_requests
         ]
+        for choice in choices:
+            report = partial(self._allocator.report, choice)
+            if not context.add_callback(report):  # the kubelet has given up already
+                report()
         for choice in choices:
             if not choice.devices:
                 _refuse(context, choice.message)
