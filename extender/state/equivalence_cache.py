@@ -8,7 +8,7 @@ read, some nodes at a time; judging needs no lock, since views never change.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -17,19 +17,22 @@ from typing import Final
 import msgspec
 
 from cluster.cache import ClusterCache, NodeSnapshot
-from cluster.decide.ledger import Ledger
+from cluster.decide.ledger import Ledger, NodeView
 from cluster.decide.ledger.changes import Changes
 from cluster.decide.predicates import rejection
 from cluster.decide.request import GpuRequest, RequestKey
 from cluster.process.clock import Clock
 from extender.state.agent_states import Agents
 from extender.state.equivalence_class import EquivalenceClass
+from extender.state.ranks import Ranks
 
 VERDICTS: Final = 50_000
 """Maximum number of nodes' verdicts to keep over all classes; but at least ``MIN_CLASSES`` are kept."""
 MIN_CLASSES: Final = 8
 AT_A_TIME: Final = 200
 """Number of nodes to read under the cluster cache's lock before others may have it."""
+Score = Callable[[GpuRequest, NodeView], int]
+"""``(request, node on which it fits)`` -> points; the same for the same values."""
 
 
 class EquivalenceCache:
@@ -46,18 +49,32 @@ class EquivalenceCache:
         self._views_at = -1
         self._agents = Agents(cache)
         self._verdicts = verdicts
+        self._score: Score | None = None
         self._classes: OrderedDict[RequestKey, tuple[EquivalenceClass, int]] = OrderedDict()
 
     @contextmanager
-    def class_of(self, request: GpuRequest) -> Iterator[tuple[EquivalenceClass, frozenset[str]]]:
+    def class_of(
+        self, request: GpuRequest, score: Score | None = None
+    ) -> Iterator[tuple[EquivalenceClass, frozenset[str]]]:
         """The verdicts of all nodes on a request at this instant, and the nodes' names.
 
         The pod's own hold and nomination are ignored. Nothing else can use this cache while the class is in
         use.
+
+        Args:
+            request: the request.
+            score: by what the nodes that fit are ranked; the same function in all calls. Without it the class
+                may come without ranks.
         """
         with self._lock:
             self._refresh()
-            yield self._renewed(request), self._names
+            self._score = score or self._score
+            found = self._renewed(request)
+            if score and found.ranks is None:
+                found.ranks = Ranks()
+                for name in found.fitting:
+                    found.ranks.write(name, score(found.request, self._node_snapshots[name][0]))
+            yield found, self._names
 
     @property
     def number(self) -> int:
@@ -149,8 +166,11 @@ class EquivalenceCache:
             snapshot = self._node_snapshots.get(name)
             if snapshot is None:
                 equivalence.forget(name)
-            else:
-                equivalence.write(name, rejection(equivalence.request, *snapshot))
+                continue
+            reason = rejection(equivalence.request, *snapshot)
+            equivalence.write(name, reason)
+            if reason is None and equivalence.ranks and self._score:
+                equivalence.ranks.write(name, self._score(equivalence.request, snapshot[0]))
         self._classes[request.key] = (equivalence, self._changes.number)
         while len(self._classes) > max(MIN_CLASSES, self._verdicts // max(1, len(self._node_snapshots))):
             self._classes.popitem(last=False)

@@ -6,7 +6,7 @@ and the order of the answer does not matter to kube-scheduler.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
@@ -16,6 +16,7 @@ import msgspec
 
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
+from extender.state.ranks import Ranks
 
 NAMES: Final = 20_000
 """Names of nodes that are cached as text."""
@@ -43,12 +44,7 @@ class ClassAnswer:
     """Number of nodes that fit and are not named."""
 
     def naming(self, names: Sequence[str]) -> "ClassAnswer":
-        """The same answer, in which only these of the nodes that fit are named, and none that does not.
-
-        kube-scheduler reads why nodes do not fit only if none does.
-        """
-        if len(names) == self.fitting:
-            return self
+        """The same answer, in which only these of the nodes that fit are named, and none that does not."""
         only, left_out = names[0] if len(names) == 1 else "", self.fitting - len(names)
         return replace(self, text=_text(map(_name, names), ()), only=only, left_out=left_out)
 
@@ -64,7 +60,14 @@ class EquivalenceClass:
         self._rejected: dict[str, bytes] = {}
         """Node -> its name and the reason as text."""
         self._codes: dict[str, str] = {}
+        self._reasons: Counter[str] = Counter()
+        """Code -> number of nodes."""
+        self.ranks: Ranks | None = None
+        """Nodes that fit by their scores, once somebody has asked for that."""
         self._whole: ClassAnswer | None = None
+        self._names: bytes | None = None
+        """The text that names all nodes that fit, and no other."""
+        self._everything_rejected: frozenset[str] | None = None
 
     def names(self) -> set[str]:
         """All nodes with a verdict."""
@@ -80,15 +83,22 @@ class EquivalenceClass:
         text = _rejection(name, reason)
         if self._rejected.get(name) != text:
             self.forget(name)
+            self._everything_rejected = None
             self._rejected[name] = text
             self._codes[name] = reason.code
+            self._reasons[reason.code] += 1
 
     def forget(self, name: str) -> None:
         """Remove a node that is gone."""
-        self._whole = None
-        self.fitting.pop(name, None)
-        self._rejected.pop(name, None)
-        self._codes.pop(name, None)
+        self._whole = self._names = None
+        if self.fitting.pop(name, None) is not None and self.ranks:
+            self.ranks.forget(name)
+        if self._rejected.pop(name, None) is not None:
+            self._everything_rejected = None
+            code = self._codes.pop(name)
+            self._reasons[code] -= 1
+            if not self._reasons[code]:
+                del self._reasons[code]
 
     def whole(self) -> ClassAnswer:
         """The answer about all nodes."""
@@ -96,11 +106,46 @@ class EquivalenceClass:
             self._whole = ClassAnswer(
                 _text(self.fitting.values(), self._rejected.values()),
                 len(self.fitting),
-                frozenset(self._rejected),
-                Counter(self._codes.values()),
+                self._all_rejected(),
+                Counter(self._reasons),
                 next(iter(self.fitting)) if len(self.fitting) == 1 else "",
             )
         return self._whole
+
+    def naming(
+        self, chosen: Sequence[str] | None, refused: Verdicts = NOTHING, *, briefly: Container[str] = ()
+    ) -> ClassAnswer:
+        """The answer about all nodes, in which only these of the nodes that fit are named.
+
+        Args:
+            chosen: the nodes; None for all that fit.
+            refused: nodes that fit -> why the pod does not fit there this time; not all of them.
+            briefly: those of them that have not rejected the pod: they are in use for a moment.
+        """
+        names = self._fits(refused) if chosen is None else b",".join(map(_name, chosen))
+        fitting, rejected = len(self.fitting) - len(refused), self._all_rejected()
+        reasons = Counter(self._reasons)
+        for name, reason in refused.items():
+            reasons[reason.code if reason else ""] += 1
+            if name not in briefly:
+                rejected |= {name}
+        named = fitting if chosen is None else len(chosen)
+        only = ""
+        if named == 1:
+            only = chosen[0] if chosen else next(name for name in self.fitting if name not in refused)
+        return ClassAnswer(_joined(names), fitting, rejected, reasons, only, fitting - named)
+
+    def _fits(self, refused: Verdicts) -> bytes:
+        if refused:
+            return b",".join(text for name, text in self.fitting.items() if name not in refused)
+        if self._names is None:
+            self._names = b",".join(self.fitting.values())
+        return self._names
+
+    def _all_rejected(self) -> frozenset[str]:
+        if self._everything_rejected is None:
+            self._everything_rejected = frozenset(self._rejected)
+        return self._everything_rejected
 
     def about(self, names: Sequence[str], other: Verdicts = NOTHING) -> ClassAnswer:
         """The answer about some nodes, in their order.
@@ -142,14 +187,13 @@ _NO_REQUEST: Final = GpuRequest(needs=(), demand={})
 
 def _text(fits: Iterable[bytes], rejections: Iterable[bytes]) -> bytes:
     """ExtenderFilterResult; ``reasons`` says why no node is merely "failed"."""
-    return b"".join(
-        (
-            b'{"NodeNames":[',
-            b",".join(fits),
-            b'],"FailedNodes":{},"FailedAndUnresolvableNodes":{',
-            b",".join(rejections),
-            b'},"Error":""}',
-        )
+    return _joined(b",".join(fits), b",".join(rejections))
+
+
+def _joined(fits: bytes, rejections: bytes = b"") -> bytes:
+    return b'{"NodeNames":[%b],"FailedNodes":{},"FailedAndUnresolvableNodes":{%b},"Error":""}' % (
+        fits,
+        rejections,
     )
 
 

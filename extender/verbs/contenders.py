@@ -17,15 +17,19 @@ taints `PreferNoSchedule`        300  where a node has one
 ==============================  ====  =================================================================
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from cluster import names
+from cluster.decide.ledger import NodeView
 from cluster.decide.request import GpuRequest
 from cluster.kube.resources import NODES
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
+from extender.policies import NOTHING
+from extender.policies.binpack import binpack
 from extender.state.cluster_state import ClusterState
+from extender.state.ranks import Ranks
 from extender.verbs.prioritize import placement_of
 
 WEIGHT: Final = 10
@@ -46,17 +50,22 @@ class Contenders:
 
     def __init__(self, state: ClusterState, scores: Scores, *, placement: str, weight: int) -> None:
         """Args: placement: of pods that request none; weight: the extender's in kube-scheduler's profile."""
+        self._state = state
         self._nodes: Mapping[str, Node] = state.of(NODES).live
         self._scores = scores
         self._placement = placement
         self._margin: Final = -(-OTHERS // (A_POINT * weight))
 
-    def __call__(self, pod: Pod, request: GpuRequest, fitting: Sequence[str]) -> Sequence[str]:
-        """Those of the nodes that fit that are less than the margin behind the best one; all if in doubt.
+    def narrows(self, pod: Pod, request: GpuRequest) -> bool:
+        """Whether our scores may decide for the pod.
 
-        And all for a pod with shares: its scores are made for each question, and cost more than they save.
+        Never for a pod with shares: its scores are made for each question, and cost more than they save.
         """
-        if request.share or placement_of(pod, self._placement) != BINPACK or prefers(pod):
+        return not (request.share or placement_of(pod, self._placement) != BINPACK or prefers(pod))
+
+    def __call__(self, pod: Pod, request: GpuRequest, fitting: Sequence[str]) -> Sequence[str]:
+        """Those of the nodes that fit that are less than the margin behind the best one; all if in doubt."""
+        if not self.narrows(pod, request):
             return fitting
         scores = self._scores(pod, request, fitting)
         values = set(scores)
@@ -66,9 +75,20 @@ class Contenders:
         found = [name for name, score in zip(fitting, scores, strict=True) if score > least]
         return fitting if any(map(self._is_avoided, found)) else found
 
+    def among(self, ranks: Ranks, request: GpuRequest, without: Iterable[str]) -> Sequence[str] | None:
+        """The same of all nodes that fit but some, by their ranks (``score``); None for all of them."""
+        awaiting = self._state.awaiting_nodes() if request.demand else ()
+        found = ranks.near_the_best(self._margin, without, awaiting)
+        return None if found is None or any(map(self._is_avoided, found)) else found
+
     def _is_avoided(self, name: str) -> bool:
         node = self._nodes.get(name)
         return node is None or any(taint.effect == "PreferNoSchedule" for taint in node.spec.taints or ())
+
+
+def score(request: GpuRequest, view: NodeView) -> int:
+    """What a node is ranked by where our scores may decide."""
+    return binpack(request, view, NOTHING)
 
 
 def prefers(pod: Pod) -> bool:

@@ -1,6 +1,6 @@
 """The verb ``filter``: which of the offered nodes can give the pod its devices."""
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -14,18 +14,17 @@ from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from extender.state.cluster_state import ClusterState, NodeRejection, Rejection
 from extender.state.equivalence_class import ClassAnswer, Verdicts, uncached_answer
+from extender.verbs.contenders import Contenders, score
 from extender.wire import WHOLE_NODES, ExtenderArgs, ExtenderFilterResult, LoggedAnswer
 
 ANSWERED: Final = "filter answered"
-Narrowed = Callable[[Pod, GpuRequest, Sequence[str]], Sequence[str]]
-"""``(pod, request, nodes that fit)`` -> those of them that kube-scheduler may still choose."""
 
 
 class Filter:
     """Answers ``filter``; the decision is ``predicates.rejection``, cached per equivalence class."""
 
-    def __init__(self, state: ClusterState, narrowed: Narrowed | None = None) -> None:
-        """Args: narrowed: which nodes that fit are named (``contenders``); all of them by default."""
+    def __init__(self, state: ClusterState, narrowed: Contenders | None = None) -> None:
+        """Args: narrowed: which nodes that fit are named; by default all, with the reasons of the others."""
         self._state = state
         self._narrowed = narrowed
 
@@ -47,7 +46,7 @@ class Filter:
             return _error(pod, str(error))
         self._state.remember(pod)
         seen = self._state.index.number
-        soft_reserved: frozenset[str] = frozenset()
+        soft_reserved = frozenset[str]()
         if request.hold and not request.allocated_on:
             answer = self._with_hold(pod, request, request.hold, names)
         elif self._state.waits_its_turn(pod, request):
@@ -58,7 +57,9 @@ class Filter:
             answer, soft_reserved = self._sorted(pod, request, names)
         is_booked_by_others = BOOKED_BY_OTHERS.code in answer.reasons
         # A node that is left out for a moment has not rejected the pod.
-        rejected = answer.rejected - soft_reserved if soft_reserved else answer.rejected
+        rejected = answer.rejected
+        if not soft_reserved.isdisjoint(rejected):
+            rejected -= soft_reserved
         self._state.note(Rejection(pod, request, rejected, seen, is_booked_by_others=is_booked_by_others))
         if answer.only:
             self._state.reserve_softly(request, answer.only)  # prioritize is not asked then
@@ -87,37 +88,49 @@ class Filter:
         self, pod: Pod, request: GpuRequest, names: tuple[str, ...]
     ) -> tuple[ClassAnswer, frozenset[str]]:
         """The answer, and the nodes that are left out of it because of soft reservations."""
-        with self._state.index.class_of(request) as (equivalence, everything):
-            candidates = frozenset(names)
-            is_whole = candidates == everything and len(candidates) == len(names)
-            apart = self._state.apart(request.uid) & candidates
-            alone = apart if is_whole else apart | (candidates - everything)
+        narrowed = self._narrowed
+        narrows = narrowed is not None and narrowed.narrows(pod, request)
+        ranked = narrows and self._state.planned(pod, request) is None  # by nothing but the policy
+        with self._state.index.class_of(request, score if ranked else None) as (equivalence, everything):
+            # kube-scheduler names no node twice.
+            is_whole = len(names) == len(everything) and everything.issuperset(names)
+            asked = everything if is_whole else frozenset(names)
+            apart = self._state.apart(request.uid) & asked
+            alone = apart if is_whole else apart | (asked - everything)
             other = {name: self._state.evaluate(request, name) for name in alone}
             if plan_rejection := self._state.plan_rejection_or_none(pod, request):
                 other |= _denied(plan_rejection, names, equivalence.fitting, other)
-            soft_reserved = self._soft_reserved(request, names, equivalence.fitting, other)
+            soft_reserved = self._soft_reserved(request, asked, equivalence.fitting, other)
             other |= dict.fromkeys(soft_reserved, RESERVED)
+            if is_whole and narrowed and narrows == ranked and _refuses(other, equivalence.fitting):
+                ranks = equivalence.ranks if ranked else None
+                chosen = narrowed.among(ranks, request, other) if ranks else None
+                return equivalence.naming(chosen, other, briefly=soft_reserved), soft_reserved
             answer = equivalence.whole() if is_whole and not other else equivalence.about(names, other)
-            fits = list(equivalence.fitting) if is_whole and not other else None
-        if self._narrowed and answer.fitting > 1:
-            fits = _fits(names, equivalence.fitting, other) if fits is None else fits
-            answer = answer.naming(self._narrowed(pod, request, fits))
-        return answer, frozenset(soft_reserved)
+            fits = _fits(names, equivalence.fitting, other) if narrowed and answer.fitting else []
+        if narrowed and fits:  # kube-scheduler reads why nodes do not fit only if none does
+            answer = answer.naming(narrowed(pod, request, fits) if len(fits) > 1 else fits)
+        return answer, soft_reserved
 
     def _soft_reserved(
-        self, request: GpuRequest, names: Iterable[str], fitting: Container[str], other: Verdicts
-    ) -> list[str]:
+        self, request: GpuRequest, names: Collection[str], fitting: Collection[str], other: Verdicts
+    ) -> frozenset[str]:
         """Nodes whose last devices other pods are about to get; none if the pod would fit nowhere else."""
         reserved = self._state.soft.of_others(request.uid)
         if not reserved or not request.demand:
-            return []
-        fits = _fits(names, fitting, other)
-        soft_reserved = [
+            return frozenset()
+        soft_reserved = frozenset(
             name
-            for name in fits
-            if name in reserved and not self._state.fits_beside(request, name, reserved[name])
-        ]
-        return soft_reserved if len(soft_reserved) < len(fits) else []
+            for name in _fit((name for name in reserved if name in names), fitting, other)
+            if not self._state.fits_beside(request, name, reserved[name])
+        )
+        fits_elsewhere = any(name not in soft_reserved for name in _fit(names, fitting, other))
+        return soft_reserved if fits_elsewhere else frozenset()
+
+
+def _refuses(other: Verdicts, fitting: Collection[str]) -> bool:
+    """Whether only nodes that fit otherwise are refused this time, and some still fit."""
+    return len(other) < len(fitting) and all(reason and name in fitting for name, reason in other.items())
 
 
 def _hold_verdict(reason: Reason | None) -> HoldVerdict:
@@ -137,7 +150,11 @@ def _denied(
 
 def _fits(names: Iterable[str], fitting: Container[str], other: Verdicts) -> list[str]:
     """The nodes on which the pod fits, in the given order."""
-    return [name for name in names if (other[name] is None if name in other else name in fitting)]
+    return list(_fit(names, fitting, other))
+
+
+def _fit(names: Iterable[str], fitting: Container[str], other: Verdicts) -> Iterator[str]:
+    return (name for name in names if (other[name] is None if name in other else name in fitting))
 
 
 def _error(pod: Pod, message: str) -> LoggedAnswer:

@@ -65,6 +65,24 @@ def named(cluster: Cluster, pod: Pod, placement: str = "binpack") -> list[str]:
     return sorted(answer.node_names)
 
 
+@pytest.mark.parametrize(
+    ("devices", "fits", "rejected"), [(1, {"n1"}, set()), (2, {"n0"}, {"n1"}), (4, set(), {"n0", "n1"})]
+)
+def test_the_answer_does_not_depend_on_whether_filter_is_asked_about_all_nodes(
+    devices: int, fits: set[str], rejected: set[str]
+) -> None:
+    cluster = half_used()
+    scores = Prioritize(cluster.state, cluster.clock).scores
+    verb = Filter(cluster.state, Contenders(cluster.state, scores, placement="binpack", weight=10))
+    pod = a_pod("p").asks(devices).obj
+    for others in ((), ("unknown",)):
+        answer = verb(ExtenderArgs(pod=pod, node_names=("n1", "n0", *others)))
+        noted = cluster.state.rejections.get("uid-p")
+        assert set(answer.node_names) == fits
+        assert set(answer.failed_and_unresolvable_nodes) == (set() if fits else {*rejected, *others})
+        assert (noted.nodes if noted else set()) == {*rejected, *others}
+
+
 def test_the_only_node_that_is_named_gets_a_soft_reservation_as_prioritize_is_not_asked() -> None:
     cluster = half_used()
     pod = cluster.create(a_pod().asks(1))

@@ -1,0 +1,65 @@
+"""The nodes that fit one request, by their score: those that may still be chosen are found by a look at few.
+
+Only nodes that have changed since are scored again, when the verdict on them is renewed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
+
+
+class Ranks:
+    """Nodes by score. Its owner must ensure that no thread reads it while another writes."""
+
+    def __init__(self) -> None:
+        self._scores: dict[str, int] = {}
+        self._by_score: dict[int, dict[str, None]] = {}
+        """Score -> its nodes; a score that no node has is missing."""
+
+    def write(self, name: str, score: int) -> None:
+        """Set the score of a node that fits."""
+        if self._scores.get(name) != score:
+            self.forget(name)
+            self._scores[name] = score
+            self._by_score.setdefault(score, {})[name] = None
+
+    def forget(self, name: str) -> None:
+        """Remove a node that does not fit any more."""
+        score = self._scores.pop(name, None)
+        if score is not None:
+            there = self._by_score[score]
+            del there[name]
+            if not there:
+                del self._by_score[score]
+
+    def near_the_best(
+        self, margin: int, without: Iterable[str] = (), lower: Iterable[str] = ()
+    ) -> list[str] | None:
+        """The nodes that are less than ``margin`` behind the best one; None if all are.
+
+        Args:
+            margin: a number of points.
+            without: nodes that do not count this time.
+            lower: nodes with a point less this time, but not less than none; a few.
+        """
+        apart = {name: score for name in without if (score := self._scores.get(name)) is not None}
+        lowered = {
+            name: max(score - 1, 0)
+            for name in lower
+            if (score := self._scores.get(name)) is not None and name not in apart
+        }
+        missing = Counter(chain(apart.values(), (self._scores[name] for name in lowered)))
+        usual = [score for score, there in self._by_score.items() if len(there) > missing[score]]
+        least = max(chain(usual, lowered.values()), default=0) - margin
+        if all(score > least for score in chain(usual, lowered.values())):
+            return None
+        found = [name for name, score in lowered.items() if score > least]
+        for score in usual:
+            if score > least:
+                there = self._by_score[score]
+                found += (
+                    (name for name in there if name not in apart and name not in lowered)
+                    if missing[score]
+                    else there
+                )
+        return found
