@@ -9,16 +9,19 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from heapq import heappop, heappush
 from operator import is_
 from typing import Final
 
 from msgspec.structs import replace
 
 from booking.eviction.holder import Holder
+from booking.eviction.loss_ranks import LossRanks
 from booking.eviction.settings import EvictionSettings
 from booking.eviction.share_floors import NEVER_LATER, ShareBounds, ShareFloor, ShareRooms
 from booking.eviction.sharers import SharedDevices, thousandths
 from booking.eviction.snapshot import EvictionSnapshot, VictimPolicy
+from cluster.cache.recent_changes import RecentChanges
 from cluster.decide.eviction.costs import Work, work_of
 from cluster.decide.eviction.fates import Fates, Member, member_of
 from cluster.decide.ledger import Holding, NodeView
@@ -45,6 +48,11 @@ class ModelHolders:
     saved: microseconds since 1970, the latest first; ``NEVER_LATER`` if that may be as late as now."""
     shared: SharedDevices = NONE_SHARED
     """Devices that are held in shares; they are in none of the above but ``idle``."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether devices are held in shares."""
+        return bool(self.shared.of)
 
     @property
     def all(self) -> Mapping[str, Holder]:
@@ -119,21 +127,51 @@ class HolderCache:
         self._terms: EvictionSettings | None = None
         self._policy: VictimPolicy | None = None
         self._moment = _Moment()
+        self._at: tuple[object, int] | None = None
+        """The changes that are included (``RecentChanges``); None if that is not known."""
+        self._covered: AbstractSet[str] = frozenset()
+        self._due: list[tuple[datetime, str]] = []
+        """When entries are to be recomputed though nothing has changed, the first one first; some are old."""
+        self.loss_ranks: Final = LossRanks()
         self.share_bounds: Final = ShareBounds()
         self.share_rooms: Final = ShareRooms()
 
     def at(self, instant: EvictionSnapshot) -> Mapping[str, NodeHolders]:
         """Node -> its holders at this instant. Not to be changed."""
-        if self._is_elsewhere(instant):
-            self._nodes = {}
+        views = instant.node_snapshots.views
+        changed = None if self._is_elsewhere(instant) else self._changed(instant)
+        if changed is None:
+            self._due.clear()
         before, self._moment.instant = self._nodes, instant
-        self._nodes = {
-            name: known
-            if (known := before.get(name)) and _is_true(known, view, instant)
-            else _node_holders(view, instant, self._moment)
-            for name, view in instant.node_snapshots.views.items()
-        }
+        nodes = dict(before) if changed else {} if changed is None else before
+        for name in views if changed is None else changed:
+            view, known = views.get(name), before.get(name)
+            if view is None:
+                nodes.pop(name, None)
+                continue
+            is_true = known is not None and _is_true(known, view, instant)
+            nodes[name] = now = known if known and is_true else _node_holders(view, instant, self._moment)
+            if now.until and not (is_true and changed):
+                heappush(self._due, (now.until, name))
+        self.loss_ranks.changed(changed)
+        self._nodes, self._covered = nodes, frozenset(instant.cover)
+        recent = _recent(instant)
+        self._at = (recent.line, recent.number) if recent else None
         return self._nodes
+
+    def _changed(self, instant: EvictionSnapshot) -> set[str] | None:
+        """The nodes that may have other holders than at the last instant; None if all may."""
+        recent = _recent(instant)
+        found = recent.after(*self._at) if recent and self._at else None
+        if found is None:
+            return None
+        changed = set(found)
+        while self._due and self._due[0][0] <= instant.now:
+            changed.add(heappop(self._due)[1])
+        for uid in instant.cover.keys() ^ self._covered:
+            if (pod := instant.pods.get(uid)) and pod.spec.node_name:
+                changed.add(pod.spec.node_name)
+        return changed
 
     def fates(self, instant: EvictionSnapshot) -> Fates:
         """The fates of the pods that ``at`` has returned for the same instant."""
@@ -141,14 +179,23 @@ class HolderCache:
         return Fates(members, instant.jobs)
 
     def _is_elsewhere(self, instant: EvictionSnapshot) -> bool:
-        """Whether the settings, the policy or the protected namespaces differ from those of the last call."""
+        """Whether settings, policy or protected namespaces differ from last time: nothing is true then."""
         protected = self._protected
         if instant.namespaces is not self._namespaces:
             protected = frozenset(name for name, one in instant.namespaces.items() if one.is_protected)
         same = (protected, instant.terms, instant.policy) == (self._protected, self._terms, self._policy)
         self._namespaces, self._protected = instant.namespaces, protected
         self._terms, self._policy = instant.terms, instant.policy
+        if not same:
+            self._nodes = {}
         return not same
+
+
+def _recent(instant: EvictionSnapshot) -> RecentChanges | None:
+    """The last changes before an instant; None unless they are those of its own nodes and pods."""
+    found = instant.recent
+    is_its_own = found and found.views is instant.node_snapshots.views and found.pods is instant.pods
+    return found if is_its_own else None
 
 
 def _is_true(node_holders: NodeHolders, view: NodeView, instant: EvictionSnapshot) -> bool:

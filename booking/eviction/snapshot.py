@@ -10,6 +10,7 @@ from typing import Protocol
 
 from booking.eviction.holder import Holder
 from booking.eviction.settings import EvictionSettings
+from cluster.cache.recent_changes import RecentChanges
 from cluster.decide.eviction.fates import Fates
 from cluster.decide.eviction.victim_selection import Victim
 from cluster.decide.ledger import NodeView
@@ -50,6 +51,11 @@ class EvictionSnapshot(Protocol):
     @property
     def node_snapshots(self) -> Nodes:
         """The nodes at that instant."""
+        ...
+
+    @property
+    def recent(self) -> RecentChanges | None:
+        """Which nodes have changed of late; None if that is not known."""
         ...
 
     @property
@@ -101,6 +107,16 @@ class Costs(Protocol):
 
     def at_least_each(self, saved: int) -> int:
         """The same of one device."""
+        ...
+
+    def at_least_together(self, saved: int, known: int, devices: int) -> int:
+        """Not more than ``at_least`` of so many devices.
+
+        Args:
+            saved: the sum of the instants that are known.
+            known: their number; of the other devices work may have been saved just now.
+            devices: the number of all.
+        """
         ...
 
 

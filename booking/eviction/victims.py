@@ -67,6 +67,10 @@ class LostWork:
         """The same of one device."""
         return max(0, self.now - saved) + self.restart
 
+    def at_least_together(self, saved: int, known: int, devices: int) -> int:
+        """The same of several, by the sum of the instants that are known; less if one is yet to come."""
+        return known * self.now - saved + devices * self.restart
+
 
 class LeastLostWork:
     """Every pod that no booking covers and nothing protects; it costs the GPU time that is lost with it."""

@@ -17,6 +17,7 @@ from cluster.cache.leases import KubeletLeases, Leases
 from cluster.cache.node_snapshots import NodeSnapshot, NodeSnapshots
 from cluster.cache.placement_needs import PlacementNeeds
 from cluster.cache.pods import Pods
+from cluster.cache.recent_changes import NodeChanges, RecentChanges
 from cluster.cache.scheduling_objects import SchedulingObjects
 from cluster.cache.slim_nodes import slim
 from cluster.cache.store import Guard, Store
@@ -126,6 +127,7 @@ class ClusterCache:
         self._needs = PlacementNeeds()
         self._adoption = Adoption(self._ledger, self._cover, self._needs)
         self._scheduling_objects: SchedulingObjects | None = None
+        self._node_changes = NodeChanges(self._ledger)
         self._claims = self._follow_claims(claims) if claims else None
         pods.observe(self._list_pod)
         nodes.observe(self._count_node)
@@ -227,6 +229,11 @@ class ClusterCache:
         with self._lock:
             self.serve_nominated()
             return self._node_snapshots()
+
+    def recent_changes(self, views: Mapping[str, NodeView], pods: Mapping[str, Pod]) -> RecentChanges:
+        """Which nodes have changed of late; the lock is held since ``views`` and ``pods`` were read."""
+        with self._lock:
+            return self._node_changes.recent(views, pods)
 
     def serve_nominated(self) -> None:
         """Update the models that nominated pods are meant to get, since bookings begin and end."""
@@ -338,6 +345,7 @@ class ClusterCache:
             self._cover.unlist_pod(before)
         if kept := self.pods.get(uid):
             self._cover.list_pod(kept)
+        self._node_changes.note_pod(uid)
         if pod is None and self._claims:
             self._claims.forget(uid)
 

@@ -14,10 +14,11 @@ from booking.eviction.victims import LEAST_LOST_WORK
 from booking.fair_shares.pools import turns_in
 from cluster import names
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
+from cluster.cache.recent_changes import RecentChanges
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.scheduler_filters import ClusterObjects
 from cluster.decide.share_places import SharePlaces
-from cluster.kube.resources import JOBS, TAINT_RULES
+from cluster.kube.resources import JOBS, PODS, TAINT_RULES
 from cluster.objects.bookings import Booking
 from cluster.objects.claims import TaintRule
 from cluster.objects.device_usage import OverUser
@@ -45,6 +46,8 @@ class Snapshot:
     nodes: Mapping[str, Node]
     node_snapshots: NodeSnapshots
     """Node -> its devices and how its agent is doing."""
+    recent: RecentChanges | None = None
+    """Which nodes have changed of late; None if that is not known."""
     bookings: Mapping[str, Booking]
     cover: Mapping[str, Booking]
     """Pod uid -> the booking that covers it now."""
@@ -196,7 +199,7 @@ def take(
     """The cluster at this instant; parts that have not changed since the last snapshot are reused."""
     now = clock.now()
     with cache.locked() as ledger:
-        pods = dict(cache.pods)
+        pods, node_snapshots = cache.of(PODS).all(), cache.node_snapshots()
         cluster_objects = cache.cluster_objects()
         return Snapshot(
             now=now,
@@ -204,7 +207,8 @@ def take(
             annotated=dict(cache.annotated),
             queued=dict(cache.queued),
             nodes=cluster_objects.nodes,
-            node_snapshots=cache.node_snapshots(),
+            node_snapshots=node_snapshots,
+            recent=cache.recent_changes(node_snapshots.views, pods),
             bookings=cache.bookings,
             cover=cache.cover(now),
             barred=cache.barred(now),

@@ -8,6 +8,7 @@ from booking.eviction.settings import EvictionSettings
 from booking.eviction.snapshot import VictimPolicy
 from booking.eviction.victims import LEAST_LOST_WORK
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
+from cluster.cache.recent_changes import RecentChanges
 from cluster.decide.booking_plan.permanent_pods import PermanentPods
 from cluster.decide.explain import ExplanationSnapshot
 from cluster.decide.protection import never_evicted_reason
@@ -46,6 +47,8 @@ class StatusSnapshot:
     """Node -> its maintenance, as the annotation says, of the nodes that have some."""
     terms: EvictionSettings = field(default_factory=EvictionSettings)
     policy: VictimPolicy = LEAST_LOST_WORK
+    recent: RecentChanges | None = None
+    """Which nodes have changed of late; None if that is not known."""
 
     @property
     def explanation(self) -> ExplanationSnapshot:
@@ -90,11 +93,12 @@ def take(
     """
     now = clock.now()
     with cache.locked() as ledger:
-        pods = dict(cache.pods)
+        pods, node_snapshots = dict(cache.pods), cache.node_snapshots()
         return StatusSnapshot(
             now=now,
             pods=pods,
-            node_snapshots=cache.node_snapshots(),
+            node_snapshots=node_snapshots,
+            recent=cache.recent_changes(node_snapshots.views, pods),
             bookings=cache.bookings,
             cover=cache.cover(now),
             barred=cache.barred(now),

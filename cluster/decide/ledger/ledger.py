@@ -115,6 +115,9 @@ class Ledger:
         self._sharing = 0
         """Number of pods that have shares of devices."""
         self._changes = Changes()
+        self._all_views: dict[str, NodeView] = {}
+        self._all_views_at = -1
+        """The generation that these are of."""
 
     # --- objects -------------------------------------------------------------------------------------
 
@@ -270,10 +273,16 @@ class Ledger:
 
     def all_views(self) -> dict[str, NodeView]:
         """Name -> view of every node that exists; the dict is the caller's own."""
-        for name in self._nodes.keys() - self._views.keys():
-            self._views[name] = self._snapshot(name)
-        views = self._views
-        return {name: views[name] for name in self._nodes}
+        changed = self._changes.since(self._all_views_at)
+        if changed is None:
+            self._all_views = {}
+        for name in self._nodes if changed is None else changed:
+            if name in self._nodes:
+                self._all_views[name] = self.view(name)
+            else:
+                self._all_views.pop(name, None)
+        self._all_views_at = self._changes.number
+        return dict(self._all_views)
 
     def changed_nodes(self) -> set[str]:
         """Nodes whose views have changed since the last call. For a single caller."""
@@ -312,6 +321,11 @@ class Ledger:
     def holds(self) -> dict[str, Hold]:
         """Pod uid -> its hold, if that counts; the dict is the caller's own."""
         return dict(self._holds)
+
+    @property
+    def size(self) -> int:
+        """Number of the nodes that exist."""
+        return len(self._nodes)
 
     def nodes(self) -> tuple[str, ...]:
         """Names of the nodes that exist, sorted."""

@@ -1,6 +1,6 @@
 """All nodes during one round of planning: what each could give, minus what the round has assigned."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -40,6 +40,7 @@ class NodeCandidates:
         self._inputs = inputs
         self._nodes = holder_cache.at(snapshot)
         self._share_bounds, self._share_rooms = holder_cache.share_bounds, holder_cache.share_rooms
+        self._loss_ranks = holder_cache.loss_ranks
         self._on_hold = {node: set(devices) for node, devices in snapshot.on_hold.items()}
         self._reserved: dict[str, set[str]] = {}
         """Node -> devices that pods of this round need not have held for them: they are free."""
@@ -96,6 +97,18 @@ class NodeCandidates:
             elif missing <= len(model_holders.latest):
                 found[name] = self._costs.at_least(model_holders.latest[:missing])
         return found
+
+    def changed(self, model: str) -> list[str]:
+        """The nodes with the model of which something is assigned: their bounds do not count any more."""
+        nodes = self._nodes
+        return [name for name in self._versions if name in nodes and model in nodes[name].by_model]
+
+    def ascending_losses(self, model: str, need: int) -> Iterator[tuple[int, str]]:
+        """(lower bound of what a pod there destroys, node), ascending; of ``changed`` ones it is too high.
+
+        Only nodes with enough, for a pod that takes all devices of the model.
+        """
+        return self._loss_ranks.ascending(self._nodes, model, need, self._costs.at_least_together)
 
     def candidate(self, node: str, model: str, selector: DeviceSelector = ANY) -> NodeCandidate:
         """What the node has now of a model, as far as the devices will do."""
