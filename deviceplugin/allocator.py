@@ -93,7 +93,7 @@ class Allocator:
 
     @staticmethod
     def report(choice: Decision) -> None:
-        """Write a choice to the log. The kubelet, which admits no other pod meanwhile, need not wait for it."""
+        """Write a choice to the log: the kubelet, which admits no other pod meanwhile, need not wait."""
         log.log(
             _level(choice),
             "devices chosen",

@@ -139,7 +139,7 @@ class HolderCache:
         """The changes that are included (``RecentChanges``); None if that is not known."""
         self._covered: AbstractSet[str] = frozenset()
         self._due: list[tuple[datetime, str]] = []
-        """When an entry has to be recomputed though nothing has changed, the first one first; and old ones."""
+        """When entries are to be recomputed though nothing has changed, the first one first; some are old."""
         self.loss_ranks: Final = LossRanks()
         self.share_bounds: Final = ShareBounds()
         self.share_rooms: Final = ShareRooms()
@@ -187,7 +187,7 @@ class HolderCache:
         return Fates(members, instant.jobs)
 
     def _is_elsewhere(self, instant: EvictionSnapshot) -> bool:
-        """Whether settings, policy or protected namespaces are others than last time: nothing is true then."""
+        """Whether settings, policy or protected namespaces differ from last time: nothing is true then."""
         protected = self._protected
         if instant.namespaces is not self._namespaces:
             protected = frozenset(name for name, one in instant.namespaces.items() if one.is_protected)

@@ -1,4 +1,4 @@
-"""Nodes in the order of what a pod destroys there at least: kept between plans, and put right where one changes.
+"""Nodes in the order of what a pod destroys there at least: kept between plans, put right where one changes.
 
 What is lost grows with time, and by the same for all nodes where as many devices have to be freed. So nodes
 are kept in lines: one for each number of such devices, sorted by when their work was saved.

@@ -1,4 +1,4 @@
-"""The nodes that fit one request, by their score: which of them may still be chosen is found without a look at all.
+"""The nodes that fit one request, by their score: those that may still be chosen are found by a look at few.
 
 Only nodes that have changed since are scored again, when the verdict on them is renewed.
 """

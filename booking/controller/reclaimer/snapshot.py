@@ -18,7 +18,7 @@ from cluster.cache.recent_changes import RecentChanges
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.scheduler_filters import ClusterObjects
 from cluster.decide.share_places import SharePlaces
-from cluster.kube.resources import JOBS, TAINT_RULES
+from cluster.kube.resources import JOBS, PODS, TAINT_RULES
 from cluster.objects.bookings import Booking
 from cluster.objects.claims import TaintRule
 from cluster.objects.device_usage import OverUser
@@ -199,7 +199,7 @@ def take(
     """The cluster at this instant; parts that have not changed since the last snapshot are reused."""
     now = clock.now()
     with cache.locked() as ledger:
-        pods, node_snapshots = dict(cache.pods), cache.node_snapshots()
+        pods, node_snapshots = cache.of(PODS).all(), cache.node_snapshots()
         cluster_objects = cache.cluster_objects()
         return ReclaimerSnapshot(
             now=now,

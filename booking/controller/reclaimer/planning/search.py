@@ -103,12 +103,15 @@ class Search:
 
     def _queue_of(self, model: str, need: int, selector: DeviceSelector) -> _Queue:
         if not selector.is_by_model:
-            losses = self._candidates.least_losses(model, need, selector).items()
-            return _Queue(list(self._entries((lost, node) for node, lost in losses)), iter(()))
-        changed = self._candidates.changed(model)
-        apart, losses = frozenset(changed), self._candidates.ascending_losses(model, need)
+            bounds = self._candidates.least_losses(model, need, selector)
+            return _Queue(list(self._entries((lost, node) for node, lost in bounds.items())), iter(()))
+        changed = frozenset(self._candidates.changed(model))
         # One that changes later gets another version, and is in the queue again then.
-        coming = ((_at_least(lost), node, 0, None) for lost, node in losses if node not in apart)
+        coming: Iterator[_Entry] = (
+            (_at_least(lost), node, 0, None)
+            for lost, node in self._candidates.ascending_losses(model, need)
+            if node not in changed
+        )
         return _Queue(list(self._entries((0, node) for node in changed)), coming)
 
     def _entries(self, bounds: Iterable[tuple[int, str]]) -> Iterator[_Entry]:
