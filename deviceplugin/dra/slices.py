@@ -64,7 +64,7 @@ def entries(
     """
     shares = shares or {}
     return tuple(
-        _entry(name, device, around, unhealthy.get(device.uuid), shares.get(device.uuid, 0))
+        _entry(name, device, around, state=unhealthy.get(device.uuid), share=shares.get(device.uuid, 0))
         for name, device in sorted(devices.items())
         if device.uuid not in taken and (with_taints or device.uuid not in unhealthy)
     )
@@ -88,7 +88,7 @@ def semantic(version: str) -> str | None:
     return ".".join(str(int(number)) for number in [*numbers, "0", "0"][:3])
 
 
-def _entry(name: str, device: NodeDevice, around: Surroundings, state: str | None, share: int) -> Entry:
+def _entry(name: str, device: NodeDevice, around: Surroundings, *, state: str | None, share: int) -> Entry:
     entry: Entry = {"name": name, "attributes": _attributes(device, around)}
     entry["capacity"] = {MEMORY: _consumed(share) if share else _bytes(device.published.memory)}
     if share:

@@ -1,4 +1,4 @@
-"""Shares of a GPU by claims (docs/examples/claims-shared.yaml), and a booked claim for the whole GPU."""
+"""Shares of a GPU by claims (docs/examples/share-claims.yaml), and a booked claim for the whole GPU."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.e2e
 
 NODE: Final = "node-b"
 AGENT: Final = "agent-claims"
-EXAMPLE: Final = "docs/examples/claims-shared.yaml"
+EXAMPLE: Final = "docs/examples/share-claims.yaml"
 BOBS: Final = ("ten-gib-1", "ten-gib-2")
 SETTINGS: Final = {names.setting("device_plugin"): "dra", names.setting("dra_shares"): "true"}
 TEN_GIB: Final = 10 * 1024
