@@ -55,6 +55,7 @@ def _round(cluster: Cluster, parts: Parts, number: int) -> dict[str, tuple[float
     with ExitStack() as stack:
         pids: dict[str, int] = {}
         for way, node in zip(WAYS, nodes[::-1] if number % 2 else nodes, strict=True):
+            parts.agent(node).kill()  # or it would begin again by itself when it sees the label
             _give(cluster, node, way)
             folder = cluster.state / f"memory-{number}-{node}"
             folder.mkdir()
