@@ -40,10 +40,8 @@ KINDS: Final = (_MORE, _ALONE)
 
 
 def measure(cluster: Cluster, parts: Parts) -> Iterator[Row]:
-    """Both rows; no pod is there."""
+    """Both rows; no pod is there. The nodes stay as the last round leaves them."""
     rounds = [_round(cluster, parts, number) for number in range(ROUNDS)]
-    for way, node in WAYS.items():
-        _give(cluster, node, way)
     for number, kind in enumerate(KINDS):
         claim, resource = (median(one[way][number] for one in rounds) for way in WAYS)
         yield kind.row(claim - resource)
@@ -55,6 +53,7 @@ def _round(cluster: Cluster, parts: Parts, number: int) -> dict[str, tuple[float
     with ExitStack() as stack:
         pids: dict[str, int] = {}
         for way, node in zip(WAYS, nodes[::-1] if number % 2 else nodes, strict=True):
+            parts.agent(node).kill()  # or it would begin again by itself when it sees the label
             _give(cluster, node, way)
             folder = cluster.state / f"memory-{number}-{node}"
             folder.mkdir()
