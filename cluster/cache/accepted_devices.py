@@ -145,5 +145,5 @@ class AcceptedDevices:
 
     def _entries(self, node: str) -> Iterator[Entry]:
         there = [one for _, one in sorted(self._slices.get(node, {}).items())]
-        for one in there or self._wiped.get(node, ()):
+        for one in there or self._wiped.get(node, []):
             yield from one.spec.devices
