@@ -79,6 +79,10 @@ class Allocator:
         self._metrics = metrics
         self._clock = clock
 
+    def begin(self) -> None:
+        """The kubelet has just begun to read the devices: perhaps it is another one than before."""
+        self._sources.pods.forget_admissions()
+
     def prefer(self, request: AllocationRequest) -> Decision:
         """The devices that the container which is being admitted should get."""
         began = self._clock.monotonic()
@@ -101,6 +105,7 @@ class Allocator:
         message = _in_any_case(lambda: self._held(devices), lambda: None)
         self._metrics.allocations.labels("refused" if message else "given").inc()
         if message:
+            self._sources.pods.refused()
             log.error("allocation refused", message=message)
         return message
 
@@ -159,6 +164,8 @@ class Allocator:
                 self._clock.wait(threading.Event(), seconds)
         if decision.pod is not None:
             self._sources.pods.admitted(decision.pod.metadata.uid)
+        elif not decision.devices:
+            self._sources.pods.refused()
         if busy := decision.busy:
             self._metrics.busy_available.inc(len(busy))
             log.warning("the kubelet offers devices that other running pods hold", devices=sorted(busy))
@@ -177,6 +184,7 @@ class Allocator:
             remembered=seen.remembered,
             from_watch=seen.from_watch,
             settled=seen.settled,
+            bindings=seen.bindings,
             pick=partial(self._sources.pick, now.by_uuid),
             other_resources=now.other_resources(self._sources.resource),
         )

@@ -70,6 +70,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         """The complete list, immediately and after every change."""
         del request
         wake = threading.Event()
+        self._allocator.begin()
         self._streams.opened(wake)
         if not context.add_callback(lambda: self._streams.ended(wake)):
             self._streams.ended(wake)

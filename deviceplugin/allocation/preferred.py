@@ -8,9 +8,9 @@ container without devices needs as many as the call asks for.
 Source: kubelet 1.37.1 (HandlePodAdditions, devicemanager.devicesToAllocate). Laws L1, L6.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import chain
@@ -54,8 +54,8 @@ class Verdict(StrEnum):
     NO_MATCH = "no-match"
     """No known pod waits for so many devices: devices assigned to no pod come first."""
     AMBIGUOUS = "ambiguous"
-    """More than one pod matches: devices assigned to no pod come first. None are chosen if something was
-    assigned to one of them, and the kubelet does not say which pods it has accepted."""
+    """More than one pod matches. None are chosen if something was assigned to one of them; else devices
+    assigned to no pod come first."""
     PODS_UNAVAILABLE = "pods-unavailable"
     """The pods of the node could not be read, so nobody knows what was assigned: none are chosen."""
     NO_CHECKPOINT = "no-checkpoint"
@@ -95,6 +95,9 @@ class NodeState:
 
     settled: frozenset[str] = frozenset()
     """Uids of pods that are certainly not being admitted: they were before, and may have been rejected."""
+    bindings: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Uid -> the first and the last revision at which the pod may have been bound; the first is 0 where that
+    is unknown, or where it is not certain that the kubelet has the pod already."""
 
     pick: Pick = in_order
     """Chooses without an assignment: by links between whole GPUs, by packing of MIG devices."""
@@ -187,7 +190,7 @@ def _decided(found: tuple[UnservedContainer, ...], request: AllocationRequest, s
 
 
 def candidates(request: AllocationRequest, state: NodeState) -> tuple[UnservedContainer, ...]:
-    """The pods that may be the one being admitted: in all observations exactly one.
+    """The pods that may be the one being admitted: in almost all observations exactly one.
 
     A pod that was admitted while the resource was not registered runs without devices and would remain a
     candidate indefinitely; but it has started, and the pod that is being admitted has not. Devices taken over
@@ -205,7 +208,26 @@ def candidates(request: AllocationRequest, state: NodeState) -> tuple[UnservedCo
     waiting = proven if proven or state.remembered else waiting
     if len(waiting) > 1:
         waiting = [w for w in waiting if w.pod.status.start_time is None]
-    return tuple(waiting)
+    return _last(waiting, state) or tuple(waiting)
+
+
+def _last(waiting: Sequence[UnservedContainer], state: NodeState) -> tuple[UnservedContainer, ...]:
+    """The one that certainly came after all others, if there is one: it is being admitted, they were.
+
+    The kubelet admits pods in the order of their Bindings. Those that it finds at once, after its own start
+    or when it must list its pods again, it admits in the order of their creation, which counts in seconds.
+    """
+    return tuple(
+        one for one in waiting if all(_is_before(other, one, state) for other in waiting if other is not one)
+    )
+
+
+def _is_before(earlier: UnservedContainer, later: UnservedContainer, state: NodeState) -> bool:
+    created = earlier.pod.metadata.creation_timestamp, later.pod.metadata.creation_timestamp
+    if created[0] is None or created[1] is None or earlier.uid not in state.bindings:
+        return False
+    first, _ = state.bindings.get(later.uid, (0, 0))
+    return created[0] < created[1] and state.bindings[earlier.uid][1] < first
 
 
 def _candidates_without_checkpoint(
@@ -228,10 +250,7 @@ def _candidates_without_checkpoint(
 
 def _is_a_guess(found: tuple[UnservedContainer, ...], state: NodeState) -> bool:
     """Whether something may have been assigned to the pod that is being admitted, and it is unknown what."""
-    if not _knows_who_lives(state):
-        return True
-    is_in_doubt = state.from_watch or state.holdings is None
-    return is_in_doubt and any(readable_assignment_of(waiting.pod) for waiting in found)
+    return not _knows_who_lives(state) or any(readable_assignment_of(waiting.pod) for waiting in found)
 
 
 def busy_devices(state: NodeState, among: AbstractSet[str]) -> frozenset[str]:
@@ -383,7 +402,8 @@ def _why_unknown(request: AllocationRequest, state: NodeState, found: tuple[Unse
             " devices were assigned to it; create the pod again."
         )
     names = ", ".join(waiting.pod.key for waiting in found) or "none"
-    return f"The pod that is being admitted is unknown; waiting for {request.size} devices: {names}."
+    advice = " Create the pod again." if _is_a_guess(found, state) else ""
+    return f"The pod that is being admitted is unknown; waiting for {request.size} devices: {names}.{advice}"
 
 
 def _why_other(container: UnservedContainer, assigned: tuple[str, ...], devices: tuple[str, ...]) -> str:

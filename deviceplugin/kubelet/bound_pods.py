@@ -29,6 +29,8 @@ class BoundPods:
         self._lock = threading.Lock()
         self._pods: dict[str, Pod] = {}
         self._tombstones: dict[str, tuple[float, Pod]] = {}
+        self._bound_at: dict[str, int] = {}
+        """Revision of each pod's Binding; 0 for a pod that was first seen in a list, which does not tell."""
         self._synced = False
 
     @property
@@ -53,6 +55,15 @@ class BoundPods:
         """The kubelet's uid -> pod, for all pods, present and gone."""
         return {pod.metadata.uid: pod for pod in (*self.gone, *self.present)}
 
+    def bindings(self) -> Mapping[str, tuple[int, int]]:
+        """The kubelet's uid -> the first and the last revision at which the pod may have been bound."""
+        found: dict[str, tuple[int, int]] = {}
+        for uid, pod in self.by_uid().items():
+            exact = self._bound_at.get(uid, 0)
+            if latest := exact or _version(pod):
+                found[uid] = (exact, latest)
+        return found
+
     def learn(self, read: Callable[[], Iterable[Pod]]) -> None:
         """List all pods apart from the watch, which may be behind. Raises what ``read`` raises."""
         before = frozenset(self._pods)
@@ -75,12 +86,16 @@ class BoundPods:
                 self._add_tombstone(self._pods[uid])
             for pod in pods.values():
                 self._put(pod)
+                self._bound_at.setdefault(pod.metadata.uid, 0)
             self._synced = True
 
     def upsert(self, pod: Pod, /) -> None:
-        """A pod is new or has changed."""
+        """A pod is new or has changed. What a watch of one node's pods shows first of each is its Binding."""
+        known = as_the_kubelet_knows_it(pod)
         with self._lock:
-            self._put(as_the_kubelet_knows_it(pod))
+            self._put(known)
+            # A static pod is not bound: the kubelet has it before there is a mirror of it.
+            self._bound_at.setdefault(known.metadata.uid, _version(pod) if known is pod else 0)
 
     def remove(self, pod: Pod, /) -> None:
         """A pod is gone; this was its last state."""
@@ -111,7 +126,10 @@ class BoundPods:
 
     def _forget(self) -> None:
         oldest = self._clock.monotonic() - TOMBSTONE_SECONDS
-        self._tombstones = {uid: (at, pod) for uid, (at, pod) in self._tombstones.items() if at >= oldest}
+        kept = {uid: (at, pod) for uid, (at, pod) in self._tombstones.items() if at >= oldest}
+        for uid in self._tombstones.keys() - kept.keys():
+            self._bound_at.pop(uid, None)
+        self._tombstones = kept
 
 
 def as_the_kubelet_knows_it(pod: Pod) -> Pod:

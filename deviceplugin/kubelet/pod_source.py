@@ -7,7 +7,7 @@ pods (``bound``) is used, with the kubelet's list of accepted names.
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from cluster.objects.pods import Pod
@@ -41,6 +41,8 @@ class StoredPodsError(Exception):
 
 
 _MOST_SETTLED: Final = 1000
+Bindings = Mapping[str, tuple[int, int]]
+"""Uid -> the first and the last revision at which the pod may have been bound; the first is 0 if unknown."""
 Names = frozenset[tuple[str, str]]
 """Namespace and name of each pod."""
 StoredPods = Callable[[], tuple[Pod, ...]]
@@ -63,6 +65,8 @@ class PodsSnapshot:
     """Uids of pods that are gone from the API server, and whose name a later pod has."""
     settled: frozenset[str] = frozenset()
     """Uids of pods whose admission is over: the kubelet knew them while it admitted others."""
+    bindings: Bindings = field(default_factory=dict)
+    """When the pods were bound that are in the kubelet's list."""
 
 
 class PodSource:
@@ -124,7 +128,15 @@ class PodSource:
         self._settled.pop(uid, None)
         self._settled |= dict.fromkeys(self._listed - {uid})
         for old in tuple(self._settled)[:-_MOST_SETTLED]:
-            del self._settled[old]
+            self._settled.pop(old, None)
+
+    def forget_admissions(self) -> None:
+        """A kubelet that has perhaps just started admits all of its pods once more. Safe from any thread."""
+        self._settled, self._listed = {}, frozenset()
+
+    def refused(self) -> None:
+        """The pod of the last ``for_admission`` was refused: the admission of all in that list is over."""
+        self.admitted("")
 
     def caught_up(self) -> bool:
         """Refresh our own watch after no pod, or several, have matched. Returns whether to look again.
@@ -182,7 +194,9 @@ class PodSource:
         except StoredPodsError as error:
             return PodsSnapshot(None, messages=(why, str(error)))
         self._was_stored = True
-        return self._remember(_with_names(pods, accepted), why)
+        self._listed = _known_by_name(pods, accepted)
+        named = self._remember(_with_names(pods, accepted), why)
+        return replace(named, settled=frozenset(self._settled))
 
     def _bound_here(self, watched: BoundPods | None, *why: str) -> PodsSnapshot:
         """All pods that are bound to this node: the kubelet does not say which of them it has accepted."""
@@ -208,7 +222,13 @@ class PodSource:
         last = {_name(pod): pod.metadata.uid for pod in known}
         replaced = frozenset(pod.metadata.uid for pod in known if last[_name(pod)] != pod.metadata.uid)
         self._remember(_with_names(known, accepted))
-        return PodsSnapshot(self._last, replaced=replaced, settled=frozenset(self._settled))
+        bindings = {
+            uid: (first if uid in self._listed else 0, last)
+            for uid, (first, last) in watched.bindings().items()
+        }
+        return PodsSnapshot(
+            self._last, replaced=replaced, settled=frozenset(self._settled), bindings=bindings
+        )
 
     def _of_watched(self, wanted: tuple[str, ...], watched: BoundPods) -> Mapping[str, Pod] | None:
         """As ``of``. A single pod may be one that is gone; of several, each must be known to exist or not."""

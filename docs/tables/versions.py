@@ -30,8 +30,8 @@ _WRITTEN: Final = (
 )
 _REJECTED: Final = (
     "A pod that a kubelet has rejected counts as one that waits until the API server knows it, mostly a"
-    " moment later: one of the same size that comes meanwhile may get another free GPU than the one"
-    " assigned to it, which is counted and shown as drift"
+    " moment later: one of the same size that was created in the same second, and comes meanwhile, is refused"
+    " and comes back"
 )
 _NO_BOOKED_CLAIMS: Final = (
     "GPUs that nodes give by claims cannot be booked (`dra.booking`): the chart refuses it, for want of"
@@ -59,7 +59,7 @@ VERSIONS: Final = (
         "1.35",
         "everything but booked claims",
         f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}",
-        ("tests/long/versions/real_1_35.py", _MORE, _STORY),
+        ("tests/long/versions/real_1_35.py", _MORE, "tests/long/versions/test_emulated_1_35.py", _STORY),
         "1.35.8 itself, all of it; and 1.37.1 that passes for it, kubelets 1.37.1 without the Pods API",
     ),
     Version(

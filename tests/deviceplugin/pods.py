@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from cluster import names
 from cluster.objects.meta import Meta
@@ -44,8 +44,10 @@ def pod(
     phase: str = "Pending",
     started: bool = False,
     model: str | None = None,
+    created: int | None = None,
 ) -> Pod:
-    """A pod; ``assignment`` as a list is that of its container ``main``."""
+    """A pod; ``assignment`` as a list is that of its container ``main``, ``created`` counts seconds."""
+    at = None if created is None else LONG_AGO + timedelta(seconds=created)
     annotations = {}
     if assignment is not None:
         text = {"main": assignment} if isinstance(assignment, list) else assignment
@@ -53,7 +55,9 @@ def pod(
     if model:
         annotations[names.MODEL] = model
     return Pod(
-        metadata=Meta(name=f"pod-{uid}", namespace="default", uid=uid, annotations=annotations),
+        metadata=Meta(
+            name=f"pod-{uid}", namespace="default", uid=uid, annotations=annotations, creation_timestamp=at
+        ),
         spec=PodSpec(containers=app or (container("main", gpus),), init_containers=init),
         status=PodStatus(phase=phase, start_time=LONG_AGO if started else None),
     )

@@ -40,6 +40,12 @@ class Pods:
     def admitted(self, uid: str) -> None:
         """Nothing is made of it here."""
 
+    def forget_admissions(self) -> None:
+        """Nor of this."""
+
+    def refused(self) -> None:
+        """Neither of this."""
+
     def caught_up(self) -> bool:
         """Whether the watch has brought any."""
         has_more, self.known, self.later = bool(self.later), self.known + self.later, ()

@@ -71,10 +71,10 @@ def test_a_started_pod_without_its_device_is_not_waiting() -> None:
     assert choose(request(), view(ghost, now)).devices == ("B",)
 
 
-def test_with_several_matching_pods_none_is_guessed_and_no_assignment_is_broken() -> None:
+def test_l6_with_several_matching_pods_none_is_guessed_where_something_was_assigned() -> None:
     choice = choose(request(), view(pod("1", assignment=["A"]), pod("2", assignment=["B"])))
-    assert (choice.verdict, choice.devices) == (Verdict.AMBIGUOUS, ("C",))
-    assert "default/pod-1, default/pod-2" in choice.message
+    assert (choice.verdict, choice.devices) == (Verdict.AMBIGUOUS, ())
+    assert "default/pod-1, default/pod-2. Create the pod again." in choice.message
 
 
 def test_a_request_without_a_waiting_pod_gets_unassigned_devices() -> None:

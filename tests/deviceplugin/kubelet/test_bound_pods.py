@@ -112,3 +112,18 @@ def test_a_pod_missing_in_a_list_is_gone_unless_the_watch_has_shown_it_meanwhile
     bound.learn(read)
     assert {one.metadata.uid for one in bound.present} == {"new", "newer"}
     assert [one.metadata.uid for one in bound.gone] == ["old"]
+
+
+def test_the_revision_of_a_binding_is_known_where_the_watch_has_shown_it() -> None:
+    bound = BoundPods(clock := FakeClock())
+    bound.replace((pod("listed", 5),), "7")
+    bound.upsert(pod("listed", 8))
+    bound.learn(lambda: (pod("learnt", 11), pod("shown", 12)))
+    bound.upsert(pod("shown", 10))
+    bound.upsert(pod("static", 13, **{names.STATIC_POD: "of the kubelet"}))
+    expected = {"listed": (0, 8), "learnt": (0, 11), "shown": (10, 10), "of the kubelet": (0, 13)}
+    assert bound.bindings() == expected
+    bound.remove(pod("shown", 14))
+    assert bound.bindings() == expected
+    clock.advance(TOMBSTONE_SECONDS + 1)
+    assert "shown" not in bound.bindings()

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from cluster import names
-from cluster.fake.clock import eventually
+from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import PODS
@@ -29,7 +29,8 @@ class OlderNode:
 
     def __init__(self, kubelet: FakeKubelet) -> None:
         self.kubelet = kubelet
-        self.kube = FakeKube()
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
         self.bound = BoundPods(SystemClock())
         self.reflector = Reflector(self.kube, PODS, self.bound, SystemClock(), field_selector=FIELD)
         self.agent = RunningAgent(
@@ -221,9 +222,8 @@ def test_two_waiting_pods_with_the_same_name_cannot_be_distinguished(node: Older
     node.deleted(first)
     second = node.a_pod("GPU-2", name="trainer-0")
     node.in_step()
-    assert node.kubelet.admit(second)
+    assert not node.kubelet.admit(second)
     assert node.verdicts() == {"ambiguous": 1}
-    assert not node.kubelet.devices_of(second.uid) & {"GPU-1", "GPU-2"}
 
 
 def test_only_the_watch_identifies_the_pod_while_devices_are_in_flight(node: OlderNode) -> None:
@@ -319,16 +319,48 @@ def test_a_pod_whose_only_rival_was_rejected_waits_until_the_api_server_says_so(
     assert node.verdicts() == {"assigned": 1}
 
 
-def test_a_rival_of_which_nothing_is_known_leaves_it_open_and_neither_gets_the_devices_of_the_other(
-    node: OlderNode,
+@pytest.mark.parametrize("when", ["early", "node"])
+def test_l6_a_pod_with_a_rival_of_which_nothing_is_known_is_refused_and_the_next_ones_are_not(
+    request: pytest.FixtureRequest, when: str
 ) -> None:
+    node: OlderNode = request.getfixturevalue(when)
+    node.kubelet.lists_active_pods = False
+    rejected, equal, again = node.a_pod("GPU-1"), node.a_pod("GPU-4"), node.a_pod("GPU-4")
+    if when == "node":
+        node.in_step()
+    node.kubelet.reject(rejected)
+    assert not node.kubelet.admit(equal)
+    assert f"default/{rejected.name}, default/{equal.name}. Create the pod again." in equal.message
+    assert node.kubelet.admit(again)
+    assert node.kubelet.devices_of(again.uid) == {"GPU-4"}
+    assert node.verdicts() == {"ambiguous": 1, "assigned": 1}
+
+
+def test_a_kubelet_that_starts_again_may_admit_what_was_refused(node: OlderNode) -> None:
+    """It was killed before it had reported that."""
     node.kubelet.lists_active_pods = False
     rejected, equal = node.a_pod("GPU-1"), node.a_pod("GPU-4")
     node.in_step()
     node.kubelet.reject(rejected)
+    assert not node.kubelet.admit(equal)
+    node.kubelet.pods.clear()
+    node.kubelet.restart()
+    node.agent.wait_registered()
+    node.kubelet.admit_first_batch([equal])
+    assert node.kubelet.devices_of(equal.uid) == {"GPU-4"}
+
+
+def test_a_rejected_pod_that_was_created_and_bound_before_is_no_candidate(node: OlderNode) -> None:
+    """Whatever the API server knows of it."""
+    node.kubelet.lists_active_pods = False
+    rejected = node.a_pod("GPU-1")
+    node.clock.advance(1)
+    equal = node.a_pod("GPU-4")
+    node.in_step()
+    node.kubelet.reject(rejected)
     assert node.kubelet.admit(equal)
-    assert node.verdicts() == {"ambiguous": 1}
-    assert not node.kubelet.devices_of(equal.uid) & {"GPU-1", "GPU-4"}
+    assert node.kubelet.devices_of(equal.uid) == {"GPU-4"}
+    assert node.verdicts() == {"assigned": 1}
 
 
 def test_the_first_pods_after_a_kubelet_start_are_identified(node: OlderNode) -> None:
