@@ -2,8 +2,9 @@
 
 GPU feature discovery writes ``nvidia.com/gpu.product``, ``.memory`` (MiB), ``.count`` and ``.replicas`` on
 the Node, and the same for each MIG profile (``nvidia.com/mig-1g.10gb.product``). How many there are the
-kubelet says as well, and it alone how many can be had. What only NVML knows is not known here: why a GPU is
-sick, how it is used, several models on one node (the labels name the first).
+kubelet says as well, and it alone how many can be had. Of several models the labels name one, with the number
+of its GPUs: fewer than the kubelet has. What only NVML knows is not known here: why a GPU is sick, how it is
+used, which are the other models.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,13 +92,17 @@ def _devices(node: Node, resource: str, was: Sequence[Device], held: AbstractSet
     turns = max(1, _label_count(node, kind, "replicas"))
     is_renamed = kind != resource
     is_turn = turns > 1 or is_renamed
-    labelled = 0 if is_renamed else _label_count(node, kind, "count") * turns
+    labelled = _label_count(node, kind, "count") * turns
     had = (number for number, one in enumerate(was, 1) if is_replica(one) == is_turn or one.uuid in held)
-    total = max(_amount(node.status.capacity, resource), labelled, *had)
+    capacity = _amount(node.status.capacity, resource)
+    total = max(capacity, 0 if is_renamed else labelled, *had)
+    is_mixed = 0 < labelled < capacity
     model = names.model_label((node.metadata.labels or {}).get(f"{kind}.product", "")) or NAMELESS
+    if is_mixed:
+        model = names.MIXED_MODEL
     if is_turn and not model.endswith(names.SHARED_MODEL):
         model += names.SHARED_MODEL
-    memory = 0 if is_turn else _label_count(node, kind, "memory")
+    memory = 0 if is_turn or is_mixed else _label_count(node, kind, "memory")
     return [
         Device(
             uuid=_uuid(node.metadata.name, resource, number),

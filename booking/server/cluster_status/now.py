@@ -192,7 +192,10 @@ def _less(view: NodeView, *, is_counted: bool) -> str | None:
         return None
     found = ["Another device plugin gives out its GPUs, and the kubelet chooses which one a pod gets."]
     if is_counted:
-        found.append("No node agent runs there: why a GPU is sick and how it is used is not known.")
+        found.append(
+            "No node agent runs there: models are those of the labels, and why a GPU is sick and how it is"
+            " used is not known."
+        )
     if any(map(is_replica, view.devices)):
         found.append("It gives out turns on its GPUs (replicas), which cannot be booked.")
     if any(map(is_mixed, view.devices)):

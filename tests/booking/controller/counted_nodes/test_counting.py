@@ -1,5 +1,6 @@
 """Counting a node's GPUs without an agent: by GPU feature discovery's labels and the kubelet's amounts."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,6 +68,28 @@ def test_as_many_are_healthy_as_are_allocatable_and_all_that_are_held(
     assert [device.uuid for device in after] == [device.uuid for device in before]
     if again == allocatable:
         assert after == before
+
+
+@pytest.mark.parametrize(
+    ("amounts", "more", "models", "memory"),
+    [
+        ({GPU: "4"}, {f"{GPU}.count": "4"}, {"NVIDIA-A100-SXM4-80GB"}, 81920),
+        ({GPU: "4"}, {f"{GPU}.count": "2"}, {names.MIXED_MODEL}, 0),
+        ({GPU: "8"}, {f"{GPU}.count": "2", f"{GPU}.replicas": "2"}, {names.MIXED_REPLICA}, 0),
+        (
+            {names.SHARED_RESOURCE: "8"},
+            {f"{GPU}.count": "2", f"{GPU}.replicas": "2"},
+            {names.MIXED_REPLICA},
+            0,
+        ),
+    ],
+)
+def test_gpus_are_of_several_models_where_the_labels_count_fewer_than_the_kubelet(
+    amounts: dict[str, str | int], more: dict[str, str], models: set[str], memory: int
+) -> None:
+    """GPU feature discovery writes the labels of one of the models, and how many GPUs are of it."""
+    found = counted(a_node(amounts, labels=LABELS | more), frozenset())
+    assert ({device.model for device in found}, {device.memory for device in found}) == (models, {memory})
 
 
 def test_replicas_are_turns_whether_they_are_renamed_or_not() -> None:
