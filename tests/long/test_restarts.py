@@ -126,11 +126,14 @@ def test_the_kubelet_notices_the_death_of_an_agent_that_registered_again_by_itse
     agent = parts.start_agent(NODE, name="node-agent-twice", program=program)
     playground.await_gpus(NODE, GPUS)
     for again in (2, 3):
+        before = parts.metric(agent, "registrations_total")
         sign.touch()
         playground.await_that(
             "it has registered again",
-            lambda wanted=again: parts.metric(agent, "registrations_total") >= wanted or None,
+            lambda before=before: parts.metric(agent, "registrations_total") > before or None,
         )
+        # The Node goes on showing GPUs of which the kubelet has no list at this moment.
+        playground.await_that("the kubelet has its list", lambda: parts.is_ready(agent) or None)
         playground.await_gpus(NODE, GPUS)
         playground.await_phase([playground.simple(f"after-{again}", node=NODE)])
         playground.check_agreement(f"after-{again}")
