@@ -13,15 +13,19 @@ from tests.architecture.checkout import ROOT
 _NEXT: Final = "@@ next"
 
 
-def typed(document: str, replaced: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+def typed(
+    document: str, replaced: Mapping[str, str], environment: Mapping[str, str], *, only: str = ""
+) -> dict[str, str]:
     """Every command of the document's blocks, as it is written there, and what it printed.
 
     Args:
         document: its path in the checkout.
         replaced: what differs from reader to reader, in the order in which it is replaced.
         environment: of the shell.
+        only: how a command begins; others are left out.
     """
-    lines = [line for block in commands.blocks_in((ROOT / document).read_text()) for line in block]
+    blocks = commands.blocks_in((ROOT / document).read_text())
+    lines = [line for block in blocks for line in block if line.startswith(only)]
     script = f"\necho; echo '{_NEXT}'\n".join(lines)
     for theirs, ours in replaced.items():
         script = script.replace(theirs, ours)

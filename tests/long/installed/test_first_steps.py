@@ -85,17 +85,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         installed.bring()
         port = free_port()
         mine, here = values(folder, installed, port), environment(folder, cluster)
-        replaced = {
-            # Of the checkout's own environment nothing is rebuilt here.
-            "make venv": ":",
-            "8480:80 &": f"8480:80 &\n{listening(port)}",
-            "8480": str(port),
-            NUMBERS: f"{REPORTED}\n{NUMBERS}",
-            MY_VALUES: mine,
-            EXAMPLE: pod(folder),
-            "b-...": "$(kubectl gpu bookings --output name | sed s,.*/,,)",
-        }
-        outputs = playing.typed(DOCUMENT, replaced, here)
+        outputs = playing.typed(DOCUMENT, replacements(folder, port, mine), here)
         laws.check()
         yield Played(cluster, outputs, mine, here)
         laws.finish()
@@ -125,6 +115,20 @@ def plugin_of_nvidia() -> dict[str, Any]:
     }
 
 
+def replacements(folder: Path, port: int, mine: str) -> dict[str, str]:
+    """What differs here from what is written there."""
+    return {
+        # Of the checkout's own environment nothing is rebuilt here.
+        "make venv": ":",
+        "8480:80 &": f"8480:80 &\n{listening(port)}",
+        "8480": str(port),
+        NUMBERS: f"{REPORTED}\n{NUMBERS}",
+        MY_VALUES: mine,
+        EXAMPLE: pod(folder),
+        "b-...": "$(kubectl gpu bookings --output name | sed s,.*/,,)",
+    }
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
@@ -147,9 +151,8 @@ def environment(folder: Path, cluster: Cluster) -> dict[str, str]:
 
 def values(folder: Path, installed: Installed, port: int) -> str:
     """The document's own, then what differs here: no registry, simulated GPUs."""
-    (block,) = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / DOCUMENT).read_text(), re.MULTILINE | re.DOTALL)
     theirs = folder / "my-values.yaml"
-    theirs.write_text(block.replace("8480", str(port)))
+    theirs.write_text(documented_values(port))
     kind = yaml.safe_load((KIND / "values.yaml").read_text())
     here = {
         "image": {"registry": "localhost", **kind["image"]},
@@ -160,6 +163,12 @@ def values(folder: Path, installed: Installed, port: int) -> str:
     ours = folder / "here.yaml"
     ours.write_text(json.dumps(here))
     return f"{theirs} --values {ours}"
+
+
+def documented_values(port: int) -> str:
+    """What the document says to write."""
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / DOCUMENT).read_text(), re.MULTILINE | re.DOTALL)
+    return str(block.replace("8480", str(port)))
 
 
 def pod(folder: Path) -> str:
