@@ -27,9 +27,40 @@ MIG = "nvidia.com/mig-1g.5gb"
 FOUR = tuple(f"GPU-{index}" for index in range(4))
 
 
+def named(builder: PodBuilder, **containers: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    return assignment_of(builder.on("n0", containers).obj) or {}
+
+
+def test_a_container_has_no_more_than_it_asks_for() -> None:
+    assert named(a_pod().asks(2), main=FOUR) == {"main": FOUR[:2]}
+
+
+def test_a_container_that_asks_for_none_has_none() -> None:
+    assert named(a_pod().asks(1), main=FOUR[:1], sidecar=FOUR[1:]) == {"main": FOUR[:1]}
+    assert named(a_pod(), main=FOUR) == {}
+
+
+def test_devices_of_init_containers_are_reused_so_that_the_pod_has_no_more_than_it_can_hold() -> None:
+    builder = a_pod().asks(1).init("init-0", 1).init("init-1", 1).init("init-2", 1)
+    everything = {"init-0": FOUR[:1], "init-1": FOUR[1:2], "init-2": FOUR[2:3], "main": FOUR[3:]}
+    assert len(devices_of(named(builder, **everything))) == 1
+    same = dict.fromkeys(everything, FOUR[:1])
+    assert named(builder, **same) == same
+
+
 def test_a_pod_without_the_annotation_has_no_assignment() -> None:
     assert a_pod().asks(1).obj.metadata.annotation(names.ASSIGNED) is None
     assert assignment_of(a_pod().asks(1).obj) is None
+
+
+def test_a_device_that_is_named_twice_counts_once() -> None:
+    assert named(a_pod().asks(2), main=("GPU-0", "GPU-0", "GPU-1")) == {"main": ("GPU-0", "GPU-1")}
+
+
+def test_app_containers_share_no_more_devices_than_all_of_them_ask_for() -> None:
+    builder = a_pod().asks(1, container="a").asks(2, container="b")
+    assert named(builder, a=FOUR[:1], b=FOUR[1:]) == {"a": FOUR[:1], "b": FOUR[1:3]}
+    assert named(builder, b=FOUR) == {"b": FOUR[:2]}
 
 
 def test_a_container_that_asks_for_several_resources_has_as_many_as_all_of_them_together() -> None:

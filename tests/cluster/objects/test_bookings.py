@@ -5,7 +5,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking, BookingSpec, BookingStatus, Place
 from tests.fakes.objects import A100, EPOCH, a_booking
 
@@ -32,6 +35,22 @@ def test_a_booking_runs_from_its_start_up_to_but_not_at_its_end() -> None:
         True,
         False,
     ]
+
+
+def test_a_booking_that_was_released_as_it_began_never_runs() -> None:
+    booking = a_booking(start=EPOCH, end=EPOCH)
+    assert not any(booking.is_running(EPOCH + timedelta(microseconds=by)) for by in (-1, 0, 1))
+
+
+@given(*(st.integers(0, 6) for _ in range(4)))
+def test_exactly_one_of_two_successive_bookings_runs_at_their_boundary(
+    start: int, first: int, second: int, now: int
+) -> None:
+    """The interval is half-open: without a gap, and without an instant that is covered twice."""
+    hours = [EPOCH + timedelta(hours=hour) for hour in (start, start + first, start + first + second, now)]
+    one, other = a_booking(start=hours[0], end=hours[1]), a_booking(start=hours[1], end=hours[2])
+    both = a_booking(start=hours[0], end=hours[2])
+    assert one.is_running(hours[3]) + other.is_running(hours[3]) == both.is_running(hours[3])
 
 
 def test_a_booking_is_read_as_the_mirror_writes_it() -> None:
@@ -108,3 +127,15 @@ def test_the_pods_that_end_with_a_booking_are_undecided_until_its_status_names_t
     booking = msgspec.convert({"metadata": {"name": "b-1"}, "spec": SPEC, "status": status}, Booking)
     assert booking.status == expected
     assert (booking.status.ending is None) == (not status)
+
+
+def test_a_bookmark_of_a_watch_is_read_as_an_empty_booking() -> None:
+    head = {"kind": BOOKINGS.kind, "apiVersion": BOOKINGS.api_version}
+    bookmark = msgspec.json.encode({**head, "metadata": {"resourceVersion": "7"}})
+
+    booking = msgspec.json.decode(bookmark, type=Booking)
+
+    assert booking.metadata.resource_version == "7"
+    assert (booking.spec.user, booking.spec.count) == ("", 0)
+    assert not booking.is_running(EPOCH)
+    assert not booking.is_running(booking.spec.start)

@@ -1,5 +1,7 @@
 """How many devices a pod holds at most: what runs together, and what is handed on."""
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,3 +59,10 @@ def test_the_demand_is_the_most_that_is_needed_at_any_moment(
             kept += one.count if one.kind == "sidecar" else 0
         moments.append(kept + sum(one.count for one in apps if one.resource == resource))
         assert demand([*inits, *apps]).get(resource, 0) == max(moments)
+
+
+@given(INITS, APPS, st.randoms())
+def test_the_order_of_app_containers_does_not_matter(
+    inits: list[ContainerNeed], apps: list[ContainerNeed], random: Random
+) -> None:
+    assert demand([*inits, *random.sample(apps, len(apps))]) == demand([*inits, *apps])

@@ -8,6 +8,7 @@ import pytest
 from cluster import names
 from cluster.objects.device_orders import (
     DeviceOrder,
+    DeviceOrdersError,
     device_orders_of,
     encode_device_orders,
 )
@@ -25,6 +26,14 @@ def read(text: str | None) -> dict[str, DeviceOrder]:
     )
 
 
+def test_each_device_has_its_own_order() -> None:
+    text = encode_device_orders({"GPU-1": CLEARED, "GPU-0": CORDONED})
+    assert text == (
+        '{"GPU-0":{"cordoned":"alice: the fan is loud"},"GPU-1":{"cleared":"2026-11-23T09:00:00Z"}}'
+    )
+    assert read(text) == {"GPU-0": CORDONED, "GPU-1": CLEARED}
+
+
 def test_a_device_may_be_cordoned_and_cleared() -> None:
     both = DeviceOrder(cordoned="alice", cleared=EPOCH)
     assert read(encode_device_orders({"GPU-0": both})) == {"GPU-0": both}
@@ -34,6 +43,14 @@ def test_an_order_without_a_reason_is_valid() -> None:
     assert read(encode_device_orders({"GPU-0": DeviceOrder(cordoned="")})) == {
         "GPU-0": DeviceOrder(cordoned="")
     }
+
+
+@pytest.mark.parametrize(
+    "orders", [{}, {"GPU-0": DeviceOrder()}, {"GPU-0": DeviceOrder(), "GPU-1": DeviceOrder(cordoned=None)}]
+)
+def test_the_text_is_empty_where_nothing_is_ordered(orders: dict[str, DeviceOrder]) -> None:
+    """The booking server then removes the annotation."""
+    assert encode_device_orders(orders) == ""
 
 
 @pytest.mark.parametrize(
@@ -51,6 +68,15 @@ def test_an_order_without_a_reason_is_valid() -> None:
 )
 def test_missing_fields_order_nothing(text: str | None, orders: dict[str, DeviceOrder]) -> None:
     assert read(text) == orders
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "null", '"GPU-0"', '["GPU-0"]', '{"GPU-0": "cordoned"}', '{"GPU-0": {"cordoned": true}}'],
+)
+def test_unreadable_orders_are_an_error(text: str) -> None:
+    with pytest.raises(DeviceOrdersError, match=f"The annotation {names.DEVICE_ORDERS} cannot be read"):
+        read(text)
 
 
 def test_a_clearance_is_the_same_instant_in_whatever_zone_it_was_given() -> None:

@@ -75,6 +75,13 @@ def test_a_model_is_known_by_the_drivers_name_by_its_label_and_by_what_a_label_h
     assert taken not in [name for name, card in CARDS.items() if unwanted.takes(card)]
 
 
+def test_all_parts_of_a_selector_must_match() -> None:
+    pod = a_pod().wants(A100).with_annotation(names.NOT_UUID, "GPU-n0-0")
+    assert not device_selector_of(pod.obj).takes(a100(0))
+    assert not device_selector_of(pod.obj).takes(a6000(1))
+    assert device_selector_of(pod.obj).takes(a100(2))
+
+
 def test_memory_that_the_driver_does_not_report_is_none() -> None:
     assert not DeviceSelector(min_memory=1).takes(a100(0, memory=0))
 
@@ -162,6 +169,14 @@ def test_only_some_selectors_distinguish_devices_of_one_model(
     selector: DeviceSelector, *, is_by_model: bool
 ) -> None:
     assert selector.is_by_model is is_by_model
+
+
+@given(SELECTORS, SELECTORS)
+def test_two_selectors_have_the_same_text_only_if_they_are_equal(
+    one: DeviceSelector, other: DeviceSelector
+) -> None:
+    """Pods are counted together by it."""
+    assert (one.text == other.text) == (one == other)
 
 
 @given(st.integers(0, 10**12), st.sampled_from(["", "k", "Ki", "M", "Mi", "G", "Gi", "Ti"]))

@@ -17,6 +17,15 @@ def read(text: str) -> Hold | None:
     return hold_of(a_pod("web").with_annotation(names.HOLD, text).obj)
 
 
+def test_a_written_hold_is_read_back() -> None:
+    assert read(encode_hold(HOLD)) == HOLD
+
+
+def test_an_older_hold_without_versions_is_read() -> None:
+    text = '{"node":"n0","devices":["GPU-0"],"victims":["v"],"at":"2026-11-23T09:00:00Z"}'
+    assert read(text) == Hold(node="n0", devices=("GPU-0",), victims=("v",), at=EPOCH)
+
+
 @pytest.mark.parametrize("builder", [a_pod(), a_pod().with_annotation(names.HOLD, "")])
 def test_a_missing_or_emptied_annotation_is_no_hold(
     builder: PodBuilder,

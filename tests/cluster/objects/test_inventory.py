@@ -157,6 +157,24 @@ def nodes(draw: st.DrawFn) -> tuple[Device, ...]:
 
 
 @given(nodes())
+def test_a_mig_device_is_read_back_with_missing_values_taken_from_its_gpu(
+    devices: tuple[Device, ...],
+) -> None:
+    gpus = {device.uuid: device for device in devices}
+    for device, found in zip(devices, decode_inventory(encode_inventory(devices)), strict=True):
+        whole = gpus.get(device.parent or "")
+        if whole is None:
+            assert found == device
+            continue
+        kept = ("uuid", "model", "memory", "links", "parent", "profile", "resource")
+        assert all(getattr(found, key) == getattr(device, key) for key in kept)
+        assert found.index == (whole.index if device.index == -1 else device.index)
+        assert found.numa == (whole.numa if device.numa is None else device.numa)
+        expected = whole if device.is_healthy else device
+        assert (found.health, found.reason) == (expected.health, expected.reason)
+
+
+@given(nodes())
 def test_an_inventory_that_was_read_is_written_unchanged(devices: tuple[Device, ...]) -> None:
     text = encode_inventory(decode_inventory(encode_inventory(devices)))
     assert encode_inventory(decode_inventory(text)) == text

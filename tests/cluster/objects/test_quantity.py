@@ -87,6 +87,17 @@ def written(digits: tuple[int, int], suffix: str) -> str:
 
 
 @given(DIGITS, st.sampled_from(sorted(SUFFIXES)))
+def test_an_amount_is_its_number_times_the_power_of_its_suffix(digits: tuple[int, int], suffix: str) -> None:
+    text = written(digits, suffix)
+    exact = Fraction(digits[0], 10 ** digits[1]) * SUFFIXES[suffix]
+    if exact > LARGEST:
+        with pytest.raises(QuantityError):
+            parse_amount(text)
+    else:
+        assert Fraction(parse_amount(text)) == exact
+
+
+@given(DIGITS, st.sampled_from(sorted(SUFFIXES)))
 def test_a_count_is_a_whole_amount(digits: tuple[int, int], suffix: str) -> None:
     text = written(digits, suffix)
     exact = Fraction(digits[0], 10 ** digits[1]) * SUFFIXES[suffix]

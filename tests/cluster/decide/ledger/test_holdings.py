@@ -8,6 +8,7 @@ from cluster.decide.ledger.holdings import (
     PodHoldings,
     as_reported,
     assigned_devices,
+    holding_with,
     holdings,
     on_known_devices,
 )
@@ -157,6 +158,18 @@ def test_a_pod_that_holds_nothing_has_no_holding(builder: PodBuilder) -> None:
     assert assigned_devices(builder.obj) is None
 
 
+def test_a_bound_pod_without_an_assignment_is_known_by_its_own_uid() -> None:
+    assert assigned_devices(a_pod().asks(2).on("n0").obj) == PodHoldings(
+        uid="uid-p", node="n0", devices={}, requested={GPU: 2}, unknown={GPU: 2}, known_as="uid-p"
+    )
+
+
+def test_the_devices_of_all_containers_are_held_once_whole_and_in_order() -> None:
+    found = holding_with("uid-p", "n0", {"b": (G1, G0), "a": (G2, G1)})
+
+    assert list(found.devices.items()) == [(uuid, Holding(uuid)) for uuid in (G0, G1, G2)]
+
+
 @pytest.mark.parametrize(
     ("before", "held", "unknown"),
     [
@@ -225,6 +238,12 @@ def test_devices_that_the_agent_reports_are_held_and_no_longer_unknown(
     after = as_reported(before, {"uid-p": {"main": reported}}, DEVICES)
 
     assert (set(after.devices), after.unknown) == (set(reported), unknown)
+
+
+def test_a_report_of_the_agent_about_another_pod_changes_nothing() -> None:
+    before = holding(G0, gpu=1)
+
+    assert as_reported(before, {"uid-q": {"main": (G1,)}}, DEVICES) is before
 
 
 def test_what_a_pod_holds_by_several_sources_adds_up() -> None:

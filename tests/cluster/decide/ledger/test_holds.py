@@ -16,6 +16,10 @@ def a_hold(*devices: str, at: datetime | None = EPOCH) -> Hold:
     return Hold(node="n0", devices=devices, at=at)
 
 
+def test_the_hold_of_a_waiting_pod_counts() -> None:
+    assert standing_hold(KEPT.obj) == a_hold("GPU-a")
+
+
 @pytest.mark.parametrize(
     "builder",
     [
@@ -31,6 +35,10 @@ def a_hold(*devices: str, at: datetime | None = EPOCH) -> Hold:
 )
 def test_no_hold_counts_on_a_pod_that_no_longer_waits_or_has_no_readable_hold(builder: PodBuilder) -> None:
     assert standing_hold(builder.obj) is None
+
+
+def test_without_holds_no_device_is_kept() -> None:
+    assert devices_on_hold({}) == {}
 
 
 def test_every_device_of_a_hold_is_kept_for_its_pod() -> None:

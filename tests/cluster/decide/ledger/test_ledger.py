@@ -1,4 +1,7 @@
+from datetime import timedelta
+
 import msgspec
+import pytest
 
 from cluster import names
 from cluster.decide.ledger import WHOLE, Ledger
@@ -6,7 +9,7 @@ from cluster.decide.ledger.view import NodeView
 from cluster.objects.assignment import encode_drift
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from tests.fakes.objects import PodBuilder, a100, a6000, a_node, a_pod
+from tests.fakes.objects import EPOCH, PodBuilder, a100, a6000, a_node, a_pod
 
 G0, G1, G2, G3 = (f"GPU-n0-{index}" for index in range(4))
 
@@ -35,6 +38,23 @@ def unreadable(annotation: str) -> Node:
     )
 
 
+def test_a_bound_pod_holds_all_of_its_devices() -> None:
+    ledger = a_ledger()
+
+    ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G1,)}).obj)
+
+    assert ledger.view("n0").held == {G1: WHOLE}
+    assert free(ledger.view("n0")) == [G0, G2, G3]
+
+
+def test_a_waiting_pod_holds_nothing() -> None:
+    ledger = a_ledger()
+
+    ledger.apply_pod(a_pod().asks(1).obj)
+
+    assert free(ledger.view("n0")) == [G0, G1, G2, G3]
+
+
 def test_a_pod_may_come_before_its_node() -> None:
     ledger = Ledger()
     ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G1,)}).obj)
@@ -42,6 +62,61 @@ def test_a_pod_may_come_before_its_node() -> None:
     ledger.apply_node(a_node("n0", a100(0), a100(1)))
 
     assert free(ledger.view("n0")) == [G0]
+
+
+def test_a_terminating_pod_still_holds() -> None:
+    ledger = a_ledger()
+
+    ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G0,)}).terminating().obj)
+
+    assert free(ledger.view("n0")) == [G1, G2, G3]
+
+
+def test_a_pod_that_has_ended_holds_nothing() -> None:
+    ledger = a_ledger()
+    pod = a_pod().asks(1).on("n0", {"main": (G0,)})
+    ledger.apply_pod(pod.obj)
+
+    ledger.apply_pod(pod.at(2).ended().obj)
+
+    assert free(ledger.view("n0")) == [G0, G1, G2, G3]
+
+
+def test_a_pod_is_known_from_its_first_event_to_its_last() -> None:
+    ledger = Ledger()
+    assert not ledger.knows("uid-p")
+    ledger.apply_pod(a_pod("p").obj)
+    assert ledger.knows("uid-p")
+    ledger.forget_pod("uid-p")
+    assert not ledger.knows("uid-p")
+
+
+def test_a_forgotten_pod_holds_nothing() -> None:
+    ledger = a_ledger()
+    ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G0,)}).obj)
+
+    ledger.forget_pod("uid-p")
+
+    assert free(ledger.view("n0")) == [G0, G1, G2, G3]
+
+
+def test_an_older_state_after_a_newer_one_changes_nothing() -> None:
+    ledger = a_ledger()
+    pod = a_pod().asks(1)
+    ledger.apply_pod(pod.on("n0", {"main": (G0,)}).at(10).obj)
+
+    ledger.apply_pod(pod.at(9).obj)
+
+    assert free(ledger.view("n0")) == [G1, G2, G3]
+
+
+def test_a_late_event_does_not_bring_a_deleted_pod_back() -> None:
+    ledger = a_ledger()
+    ledger.forget_pod("uid-p", version="12")
+
+    ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G0,)}).at(11).obj)
+
+    assert free(ledger.view("n0")) == [G0, G1, G2, G3]
 
 
 def test_a_pod_missing_in_an_old_list_comes_back_with_its_next_event() -> None:
@@ -55,6 +130,15 @@ def test_a_pod_missing_in_an_old_list_comes_back_with_its_next_event() -> None:
     assert free(ledger.view("n0")) == [G1, G2, G3]
 
 
+def test_a_deletion_that_is_older_than_the_known_version_is_ignored() -> None:
+    ledger = a_ledger()
+    ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G0,)}).at(20).obj)
+
+    ledger.forget_pod("uid-p", version="19")
+
+    assert free(ledger.view("n0")) == [G1, G2, G3]
+
+
 def test_versions_that_are_no_numbers_count_in_their_order_of_arrival() -> None:
     ledger = a_ledger()
 
@@ -64,12 +148,29 @@ def test_versions_that_are_no_numbers_count_in_their_order_of_arrival() -> None:
     assert ledger.view("n0").held == {G1: WHOLE}
 
 
+def test_a_pod_bound_by_somebody_else_holds_an_unknown_device() -> None:
+    ledger = a_ledger()
+
+    ledger.apply_pod(a_pod().asks(2).on("n0").obj)
+
+    assert ledger.view("n0").unknown == {names.GPU_RESOURCE: 2}
+
+
 def test_a_pod_with_an_unreadable_assignment_holds_an_unknown_device() -> None:
     ledger = a_ledger()
 
     ledger.apply_pod(a_pod().asks(1).with_annotation(names.ASSIGNED, "?").on("n0").obj)
 
     assert ledger.view("n0").unknown == {names.GPU_RESOURCE: 1}
+
+
+def test_a_bound_pod_that_asks_for_no_gpu_holds_nothing() -> None:
+    ledger = a_ledger()
+
+    ledger.apply_pod(a_pod().on("n0").obj)
+
+    assert ledger.view("n0").unknown == {}
+    assert ledger.view("n0").holdings == ()
 
 
 def test_devices_seen_by_the_agent_take_precedence_over_those_assigned() -> None:
@@ -132,6 +233,14 @@ def test_l1_two_pods_that_name_one_device_are_shown_as_a_conflict() -> None:
     assert free(view) == [G1, G2, G3]
 
 
+def test_an_assumed_bind_holds_at_once() -> None:
+    ledger = a_ledger()
+
+    ledger.assume(a_pod().asks(1).obj, "n0", {"main": (G0,)})
+
+    assert free(ledger.view("n0")) == [G1, G2, G3]
+
+
 def test_an_assumed_bind_outlives_an_event_of_the_pod_still_waiting() -> None:
     ledger = a_ledger()
     ledger.assume(a_pod().asks(1).obj, "n0", {"main": (G0,)})
@@ -139,6 +248,16 @@ def test_an_assumed_bind_outlives_an_event_of_the_pod_still_waiting() -> None:
     ledger.apply_pod(a_pod().asks(1).at(5).obj)
 
     assert free(ledger.view("n0")) == [G1, G2, G3]
+
+
+def test_stored_objects_take_precedence_over_assumed_binds() -> None:
+    ledger = a_ledger()
+    ledger.assume(a_pod().asks(1).obj, "n0", {"main": (G0,)})
+
+    ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G1,)}).at(2).obj)
+
+    assert ledger.view("n0").held == {G1: WHOLE}
+    assert ledger.assumed == {}
 
 
 def test_an_assumed_bind_is_ignored_for_a_pod_already_seen_bound() -> None:
@@ -178,6 +297,16 @@ def test_an_assumption_can_be_taken_back() -> None:
     assert free(ledger.view("n0")) == [G0, G1, G2, G3]
 
 
+def test_a_deleted_pod_releases_what_was_assumed() -> None:
+    ledger = a_ledger()
+    ledger.assume(a_pod().asks(1).obj, "n0", {"main": (G0,)})
+
+    ledger.forget_pod("uid-p", version="3")
+
+    assert free(ledger.view("n0")) == [G0, G1, G2, G3]
+    assert ledger.assumed == {}
+
+
 def test_a_deleted_node_gives_nothing_but_its_pods_still_hold() -> None:
     ledger = a_ledger()
     ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G0,)}).obj)
@@ -191,12 +320,37 @@ def test_a_deleted_node_gives_nothing_but_its_pods_still_hold() -> None:
     assert ledger.nodes() == ()
 
 
+def test_a_node_with_an_unreadable_inventory_gives_nothing_and_has_a_fault() -> None:
+    ledger = a_ledger()
+
+    ledger.apply_node(unreadable(names.INVENTORY))
+
+    assert ledger.view("n0").fault == "the node's GPU inventory cannot be read"
+    assert free(ledger.view("n0")) == []
+
+
 def test_a_node_with_unreadable_drift_has_a_fault() -> None:
     ledger = a_ledger()
 
     ledger.apply_node(a_node("n0", a100(0), version=2, drift="?"))
 
     assert ledger.view("n0").fault == "what the node agent says about drifted pods cannot be read"
+
+
+def test_a_recreated_node_of_the_same_name_counts() -> None:
+    ledger = a_ledger()
+
+    ledger.apply_node(a_node("n0", a100(7), version=1, uid="another"))
+
+    assert free(ledger.view("n0")) == ["GPU-n0-7"]
+
+
+def test_an_unhealthy_device_is_not_free() -> None:
+    ledger = Ledger()
+
+    ledger.apply_node(a_node("n0", a100(0), a100(1, health="unhealthy", reason="XID 79")))
+
+    assert free(ledger.view("n0")) == [G0]
 
 
 def test_a_gpu_that_is_cut_into_mig_devices_is_not_given_whole() -> None:
@@ -225,6 +379,77 @@ def test_a_view_changes_only_with_relevant_changes() -> None:
 
 
 # --- holds -------------------------------------------------------------------------------------------
+
+
+def test_a_hold_keeps_devices_from_others_and_holds_nothing() -> None:
+    ledger = a_ledger()
+
+    ledger.apply_pod(a_pod().asks(2).kept("n0", G0, G1).obj)
+
+    view = ledger.view("n0")
+    assert view.on_hold == {G0: "uid-p", G1: "uid-p"}
+    assert view.held == {}
+    assert free(view) == [G2, G3]
+
+
+def test_devices_are_kept_while_their_holders_leave() -> None:
+    ledger = a_ledger()
+    victim = a_pod("victim").asks(1).on("n0", {"main": (G0,)})
+    ledger.apply_pod(victim.obj)
+    ledger.apply_pod(a_pod().asks(1).kept("n0", G0).obj)
+    assert ledger.view("n0").held == {G0: WHOLE}
+
+    ledger.forget_pod("uid-victim")
+
+    assert ledger.view("n0").on_hold == {G0: "uid-p"}
+    assert free(ledger.view("n0")) == [G1, G2, G3]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        a_pod().asks(1),
+        a_pod().asks(1).kept("n0", G0).on("n0", {"main": (G0,)}),
+        a_pod().asks(1).kept("n0", G0).ended(),
+        a_pod().asks(1).kept("n0", G0).terminating(),
+        a_pod().asks(1).with_annotation(names.HOLD, "?"),
+        a_pod().asks(1).kept("n1", G0),
+    ],
+    ids=["taken away", "bound", "ended", "terminating", "unreadable", "elsewhere"],
+)
+def test_a_hold_ends_when_its_pod_no_longer_waits(after: PodBuilder) -> None:
+    ledger = a_ledger()
+    ledger.apply_pod(a_pod().asks(1).kept("n0", G0).obj)
+
+    ledger.apply_pod(after.at(2).obj)
+
+    assert ledger.view("n0").on_hold == {}
+
+
+def test_a_hold_ends_with_its_pod() -> None:
+    ledger = a_ledger()
+    ledger.apply_pod(a_pod().asks(1).kept("n0", G0).obj)
+
+    ledger.forget_pod("uid-p", "2")
+
+    assert ledger.view("n0").on_hold == {}
+
+
+@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a")])
+def test_a_device_with_several_holds_is_kept_for_the_oldest_then_the_smallest_uid(
+    order: tuple[str, ...],
+) -> None:
+    second = EPOCH + timedelta(seconds=1)
+    pods = {
+        "a": a_pod("a").asks(1).kept("n0", G0, G1, at=None),
+        "b": a_pod("b").asks(2).kept("n0", G0, G2, at=second),
+        "c": a_pod("c").asks(2).kept("n0", G2, G3, at=second),
+    }
+    ledger = a_ledger()
+    for name in order:
+        ledger.apply_pod(pods[name].obj)
+
+    assert ledger.view("n0").on_hold == {G0: "uid-b", G1: "uid-a", G2: "uid-b", G3: "uid-c"}
 
 
 def test_a_hold_whose_instant_has_no_time_zone_is_in_utc() -> None:

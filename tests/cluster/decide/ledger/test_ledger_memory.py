@@ -4,7 +4,7 @@ import pytest
 
 from cluster.decide.ledger import WHOLE, AssumedBind, Ledger
 from cluster.decide.ledger.ledger import TOMBSTONES
-from tests.cluster.decide.ledger.test_ledger import G0, G1, G2, a_ledger
+from tests.cluster.decide.ledger.test_ledger import G0, G1, G2, a_ledger, free
 from tests.fakes.objects import PodBuilder, a_pod
 
 BOUND = a_pod().asks(1).on("n0", {"main": (G0,)})
@@ -23,6 +23,25 @@ def test_only_a_newer_state_than_its_deletion_brings_a_pod_back(*, version: int,
 
     assert ledger.knows("uid-p") is counts
     assert (ledger.view("n0").held == {G0: WHOLE}) is counts
+
+
+@pytest.mark.parametrize("again", ["9", None])
+def test_an_older_deletion_after_a_newer_one_changes_nothing(again: str | None) -> None:
+    ledger = a_ledger()
+    ledger.forget_pod("uid-p", version="12")
+
+    ledger.forget_pod("uid-p", version=again)
+
+    assert not ledger.apply_pod(BOUND.at(11).obj)
+
+
+def test_the_newest_deletion_of_a_pod_counts() -> None:
+    ledger = a_ledger()
+    ledger.forget_pod("uid-p", version="9")
+
+    ledger.forget_pod("uid-p", version="12")
+
+    assert not ledger.apply_pod(BOUND.at(11).obj)
 
 
 def test_the_newest_deletions_are_remembered_up_to_the_number_of_tombstones() -> None:
@@ -64,6 +83,23 @@ def test_an_assumed_bind_can_be_looked_up_until_it_is_seen() -> None:
     assert ledger.assumed == {}
 
 
+def test_an_assumed_bind_does_not_make_a_pod_known() -> None:
+    ledger = assumed()
+
+    assert not ledger.knows("uid-p")
+    assert ledger.pods == frozenset()
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_ends_before_its_bind_is_seen_holds_nothing(phase: str) -> None:
+    ledger = assumed()
+
+    ledger.apply_pod(WAITING.at(6).ended(phase).obj)
+
+    assert ledger.assumed == {}
+    assert ledger.view("n0").held == {}
+
+
 def test_a_terminating_pod_keeps_its_assumed_bind_until_it_is_gone() -> None:
     ledger = assumed()
 
@@ -90,6 +126,25 @@ def test_a_bind_can_be_assumed_for_a_pod_deleted_at_an_unknown_version() -> None
     ledger.assume(WAITING.obj, "n0", {"main": (G0,)})
 
     assert ledger.view("n0").held == {G0: WHOLE}
+
+
+def test_taking_back_a_bind_that_was_never_assumed_changes_nothing() -> None:
+    ledger = a_ledger()
+    ledger.apply_pod(BOUND.obj)
+
+    ledger.forget_assumed("uid-p")
+    ledger.forget_assumed("unknown")
+
+    assert free(ledger.view("n0")) == [G1, G2, "GPU-n0-3"]
+
+
+def test_changing_the_returned_assumed_binds_does_not_change_the_ledger() -> None:
+    ledger = assumed()
+
+    ledger.assumed.clear()
+    ledger.holds.clear()
+
+    assert set(ledger.assumed) == {"uid-p"}
 
 
 @pytest.mark.parametrize(

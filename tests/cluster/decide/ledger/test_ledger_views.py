@@ -1,5 +1,7 @@
 """When a view is rebuilt, and who is notified that it has changed."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -8,6 +10,7 @@ from cluster.decide.ledger import WHOLE, Ledger
 from cluster.decide.ledger.changes import SPARE
 from cluster.objects.assignment import encode_drift
 from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
 from tests.cluster.decide.ledger.test_ledger import G0, G1, free, unreadable
 from tests.fakes.objects import PodBuilder, a100, a_node, a_pod
 
@@ -52,8 +55,52 @@ def test_a_view_is_rebuilt_when_its_node_changes_in_a_relevant_way(node: Node) -
     assert ledger.changed_nodes() == {"n0"}
 
 
+def test_a_view_knows_whether_its_node_is_cordoned() -> None:
+    ledger = two_nodes()
+    assert not ledger.view("n0").is_cordoned
+
+    ledger.apply_node(cordoned())
+
+    assert ledger.view("n0").is_cordoned
+    assert not ledger.view("unknown").is_cordoned
+
+
+def _bind(ledger: Ledger) -> None:
+    ledger.apply_pod(BOUND.obj)
+
+
+def _assume(ledger: Ledger) -> None:
+    ledger.assume(a_pod().asks(1).obj, "n0", {"main": (G0,)})
+
+
 def _keep(ledger: Ledger) -> None:
     ledger.apply_pod(a_pod().asks(1).kept("n0", G0).obj)
+
+
+@pytest.mark.parametrize("take", [_bind, _assume, _keep])
+def test_a_view_follows_pods_that_come_and_go(take: Callable[[Ledger], None]) -> None:
+    ledger = two_nodes()
+    assert free(ledger.view("n0")) == [G0, G1]
+
+    take(ledger)
+    assert free(ledger.view("n0")) == [G1]
+    ledger.forget_pod("uid-p")
+
+    assert free(ledger.view("n0")) == [G0, G1]
+
+
+@pytest.mark.parametrize(
+    "pod", [BOUND.at(2).obj, a_pod("idle").on("n0").obj, a_pod("waits").asks(1).obj], ids=lambda pod: pod.key
+)
+def test_a_pod_that_changes_nothing_here_leaves_the_view_as_it_is(pod: Pod) -> None:
+    ledger = two_nodes()
+    ledger.apply_pod(BOUND.obj)
+    before, generation = ledger.view("n0"), ledger.generation
+
+    ledger.apply_pod(pod)
+
+    assert ledger.view("n0") is before
+    assert ledger.generation == generation
 
 
 def test_a_hold_that_is_seen_again_leaves_the_view_as_it_is() -> None:
@@ -77,6 +124,18 @@ def test_a_bind_that_is_seen_elsewhere_than_assumed_changes_both_views() -> None
     assert ledger.view("n0").held == {}
     assert ledger.view("n1").held == {"GPU-n1-0": WHOLE}
     assert set(ledger.changed_since(generation) or ()) == {"n0", "n1"}
+
+
+@pytest.mark.parametrize("first", ["p", "q"])
+def test_the_second_of_two_pods_on_a_node_still_holds_when_the_first_has_left(first: str) -> None:
+    ledger = two_nodes()
+    ledger.apply_pod(a_pod("p").asks(1).on("n0", {"main": (G0,)}).obj)
+    ledger.apply_pod(a_pod("q").asks(1).on("n0", {"main": (G1,)}).obj)
+
+    ledger.forget_pod(f"uid-{first}")
+
+    assert free(ledger.view("n0")) == [{"p": G0, "q": G1}[first]]
+    assert [each.uid for each in ledger.view("n0").holdings] == [{"p": "uid-q", "q": "uid-p"}[first]]
 
 
 @pytest.mark.parametrize("first", ["p", "q"])
@@ -147,6 +206,29 @@ def test_views_come_in_the_order_of_the_names_asked_for_known_or_not() -> None:
         ("unknown", False),
         ("n0", True),
     ]
+
+
+def test_all_views_are_those_of_the_nodes_that_exist() -> None:
+    ledger = two_nodes()
+    ledger.apply_pod(a_pod().asks(1).on("gone").obj)
+    ledger.view("gone")
+    seen = ledger.view("n0")
+
+    found = ledger.all_views()
+
+    assert sorted(found) == ["n0", "n1"]
+    assert found["n0"] is seen
+    assert found["n1"] is ledger.view("n1")
+    found.clear()
+    assert sorted(ledger.all_views()) == ["n0", "n1"]
+
+
+def test_nodes_are_named_in_order_and_only_those_exist() -> None:
+    ledger = two_nodes()
+
+    assert ledger.nodes() == ("n0", "n1")
+    assert ledger.exists("n0")
+    assert not ledger.exists("unknown")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,10 @@ def seen(liveness: Liveness, lease: Lease, *, monotonic: float, skew: float = 0.
     liveness.apply_lease(lease, monotonic=monotonic, now=now)
 
 
+def test_an_agent_without_a_lease_was_never_seen() -> None:
+    assert Liveness().state("n0", monotonic=0.0) == "unseen"
+
+
 def test_an_agent_is_alive_until_75_seconds_without_renewal() -> None:
     liveness = Liveness()
     seen(liveness, a_lease("n0"), monotonic=1000)
@@ -80,6 +84,15 @@ def test_an_agent_that_releases_its_lease_is_stopping_and_its_successor_is_alive
     assert liveness.state("n0", monotonic=1006) == "alive"
 
 
+def test_an_older_state_after_the_release_changes_nothing() -> None:
+    liveness = Liveness()
+    seen(liveness, a_lease("n0", stopping=True, version=2), monotonic=1000)
+
+    seen(liveness, a_lease("n0", version=1), monotonic=1001)
+
+    assert liveness.state("n0", monotonic=1002) == "stopping"
+
+
 def test_a_deleted_lease_is_forgotten() -> None:
     liveness = Liveness()
     seen(liveness, a_lease("n0"), monotonic=1000)
@@ -87,6 +100,15 @@ def test_a_deleted_lease_is_forgotten() -> None:
     liveness.forget_lease("gpu-node-n0")
 
     assert liveness.state("n0", monotonic=1000) == "unseen"
+    assert liveness.nodes() == ()
+
+
+def test_leases_of_others_are_ignored() -> None:
+    liveness = Liveness()
+
+    seen(liveness, Lease(metadata=a_lease("n0").metadata), monotonic=1000)
+    liveness.forget_lease("somebody-else")
+
     assert liveness.nodes() == ()
 
 
@@ -103,6 +125,14 @@ def renewed(
         metadata=msgspec.structs.replace(lease.metadata, uid=uid),
         spec=msgspec.structs.replace(lease.spec, holder_identity=holder),
     )
+
+
+def test_an_agent_is_due_75_seconds_after_its_last_renewal() -> None:
+    liveness = Liveness()
+    seen(liveness, renewed(), monotonic=1000)
+
+    assert liveness.due("n0", monotonic=1000) == 1000 + UNRESPONSIVE_AFTER
+    assert liveness.due("n0", monotonic=1000 + UNRESPONSIVE_AFTER - 1) == 1000 + UNRESPONSIVE_AFTER
 
 
 def test_an_agent_whose_state_no_longer_depends_on_time_is_not_due() -> None:
@@ -247,3 +277,13 @@ def test_a_copy_does_not_follow_later_leases() -> None:
     assert copy.nodes() == ("n0",)
     assert copy.state("n0", monotonic=1000) == "alive"
     assert liveness.nodes() == ("n1",)
+
+
+def test_nodes_with_a_lease_are_named_in_order() -> None:
+    liveness = Liveness()
+
+    for node in ("n2", "n0", "n1"):
+        seen(liveness, a_lease(node), monotonic=1000)
+
+    assert liveness.nodes() == ("n0", "n1", "n2")
+    assert liveness.renewal("unknown") is None

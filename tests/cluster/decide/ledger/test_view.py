@@ -54,6 +54,16 @@ def test_a_node_is_published_once_it_has_an_inventory(
     assert view.devices == devices
 
 
+def test_a_node_without_devices_has_no_device_in_any_group() -> None:
+    view = a_view()
+
+    assert view.all_by_model == view.free_by_model == {}
+    assert view.ordinals == {}
+    assert view.models == {}
+    assert view.conflicts == ()
+    assert view.shape.devices == ()
+
+
 def test_devices_are_grouped_by_resource_and_model_in_the_order_of_index_and_then_uuid() -> None:
     view = a_view(
         a100(3, uuid="GPU-d"),
@@ -90,6 +100,10 @@ def test_every_group_is_a_subset_of_the_one_before(
     groups = (view.all_by_model, view.healthy_by_model, view.unheld_by_model, view.free_by_model)
 
     assert [len(group[GPU][A100]) for group in groups] == [there, healthy, unheld, free]
+
+
+def test_a_model_of_which_nothing_is_free_is_still_a_model_of_the_node() -> None:
+    assert uuids(a_view(a100(0), holdings=(P,)).free_by_model) == {GPU: {A100: []}}
 
 
 def test_holdings_of_pods_are_added_up_by_device_and_by_resource() -> None:
@@ -222,6 +236,18 @@ def test_known_and_unknown_devices_of_a_removed_pod_are_free_again() -> None:
 
     assert left == a_view(*three(), holdings=(P,), on_hold={G2: "uid-w"})
     assert view.held == {G0: WHOLE, G1: WHOLE}
+
+
+def test_removing_a_pod_that_is_not_there_returns_the_same_view() -> None:
+    view = a_view(*three(), holdings=(P,))
+
+    assert view.without("uid-x") is view
+
+
+def test_holding_no_further_devices_returns_the_same_view() -> None:
+    view = a_view(*three())
+
+    assert view.holding(()) is view
 
 
 def test_devices_held_in_addition_do_not_end_the_holdings_of_pods() -> None:
