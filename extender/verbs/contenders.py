@@ -75,6 +75,11 @@ class Contenders:
         found = [name for name, score in zip(fitting, scores, strict=True) if score > least]
         return fitting if any(map(self._is_avoided, found)) else found
 
+    @staticmethod
+    def score(request: GpuRequest, view: NodeView) -> int:
+        """What a node is ranked by where our scores may decide."""
+        return binpack(request, view, NOTHING)
+
     def among(self, ranks: Ranks, request: GpuRequest, without: Iterable[str]) -> Sequence[str] | None:
         """The same of all nodes that fit but some, by their ranks (``score``); None for all of them."""
         awaiting = self._state.awaiting_nodes() if request.demand else ()
@@ -84,11 +89,6 @@ class Contenders:
     def _is_avoided(self, name: str) -> bool:
         node = self._nodes.get(name)
         return node is None or any(taint.effect == "PreferNoSchedule" for taint in node.spec.taints or ())
-
-
-def score(request: GpuRequest, view: NodeView) -> int:
-    """What a node is ranked by where our scores may decide."""
-    return binpack(request, view, NOTHING)
 
 
 def prefers(pod: Pod) -> bool:

@@ -1,10 +1,11 @@
 """The verb ``filter``: which of the offered nodes can give the pod its devices."""
 
-from collections.abc import Collection, Container, Iterable, Iterator
-from typing import Final
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from typing import Final, Protocol
 
 import msgspec
 
+from cluster.decide.ledger import NodeView
 from cluster.decide.predicates import BOOKED_BY_OTHERS, HELD_NOT_FREE, RESERVED, WAITS_ITS_TURN, elsewhere
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
@@ -14,16 +15,36 @@ from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from extender.state.cluster_state import ClusterState, NodeRejection, Rejection
 from extender.state.equivalence_class import ClassAnswer, Verdicts, uncached_answer
-from extender.verbs.contenders import Contenders, score
+from extender.state.ranks import Ranks
 from extender.wire import WHOLE_NODES, ExtenderArgs, ExtenderFilterResult, LoggedAnswer
 
 ANSWERED: Final = "filter answered"
 
 
+class Narrowing(Protocol):
+    """Which nodes that fit kube-scheduler may still choose: ``contenders.Contenders``."""
+
+    def narrows(self, pod: Pod, request: GpuRequest) -> bool:
+        """Whether our scores may decide for the pod."""
+        ...
+
+    def score(self, request: GpuRequest, view: NodeView, /) -> int:
+        """What a node is ranked by."""
+        ...
+
+    def among(self, ranks: Ranks, request: GpuRequest, without: Iterable[str]) -> Sequence[str] | None:
+        """Those of all nodes that fit but some; None for all of them."""
+        ...
+
+    def __call__(self, pod: Pod, request: GpuRequest, fitting: Sequence[str], /) -> Sequence[str]:
+        """Those of these nodes."""
+        ...
+
+
 class Filter:
     """Answers ``filter``; the decision is ``predicates.rejection``, cached per equivalence class."""
 
-    def __init__(self, state: ClusterState, narrowed: Contenders | None = None) -> None:
+    def __init__(self, state: ClusterState, narrowed: Narrowing | None = None) -> None:
         """Args: narrowed: which nodes that fit are named; by default all, with the reasons of the others."""
         self._state = state
         self._narrowed = narrowed
@@ -91,7 +112,8 @@ class Filter:
         narrowed = self._narrowed
         narrows = narrowed is not None and narrowed.narrows(pod, request)
         ranked = narrows and self._state.planned(pod, request) is None  # by nothing but the policy
-        with self._state.index.class_of(request, score if ranked else None) as (equivalence, everything):
+        score = narrowed.score if narrowed and ranked else None
+        with self._state.index.class_of(request, score) as (equivalence, everything):
             # kube-scheduler names no node twice.
             is_whole = len(names) == len(everything) and everything.issuperset(names)
             asked = everything if is_whole else frozenset(names)

@@ -1,7 +1,7 @@
 """The extender's HTTP server over a cluster of N nodes: ``/filter`` decides, ``/echo`` echoes the names.
 
-Run by ``bench_filter`` in a process of its own, and by ``bench_shares``, with ``shared``, over a cluster
-whose GPUs are shared; its first line is the port.
+The server is that of mode ``dedicated``. Run by ``bench_filter`` in a process of its own, and by
+``bench_shares``, with ``shared``, over a cluster whose GPUs are shared; its first line is the port.
 """
 
 import gc
@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from cluster import names
 from cluster.process import logs
 from cluster.process.clock import SystemClock
-from cluster.process.probes import serve
+from cluster.process.loopback import LoopbackServer
 from extender.http_server.server import App, Verbs, create_app
 from extender.metrics import Metrics
 from extender.verbs.contenders import WEIGHT, Contenders
@@ -93,7 +93,8 @@ def main(nodes: int, *, shared: bool = False) -> None:
             return echo({**environ, "PATH_INFO": "/filter"}, start_response)
         return ours(environ, start_response)
 
-    server = serve(switch, "127.0.0.1", 0, threads=16, longest_body=LONGEST_BODY)
+    clock = SystemClock()
+    server = LoopbackServer(switch, "127.0.0.1", 0, clock, connections=16, longest_body=LONGEST_BODY)
     announce(str(server.port))
     await_end()
     server.close()
