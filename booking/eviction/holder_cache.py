@@ -255,7 +255,7 @@ def _model_holders(
             leaves=_leaves(pod, instant),
             evictable=instant.policy.protection(pod, holding, instant) is None,
             member=members.get(holding.uid),
-            thousandths=thousandths(holding.devices.values(), known) if holding.share else 0,
+            thousandths=thousandths(holding.devices.values(), known) if holding.has_shares else 0,
         )
 
     # Pods that are missing are known only to the node's agent.

@@ -81,9 +81,9 @@ class BookingUse:
         """Add a pod, if there is enough left for it; False if there is not."""
         if self._spec.memory is not None:
             return self._use(wanted.gpus) if is_within(wanted, self._spec, self._example) else False
-        if wanted.shares is None:
-            return self._use_whole(wanted)
-        return self._put(wanted.parts) if wanted.parts else self._expect(wanted.shares)
+        if wanted.parts:
+            return self._put(wanted.parts)
+        return self._use_whole(wanted) if wanted.shares is None else self._expect(wanted.shares)
 
     def _use_whole(self, wanted: Wanted) -> bool:
         """What a claim has counts once, however many pods have the claim."""

@@ -58,7 +58,7 @@ class Candidate:
         if self.claims is None:
             return self.wants
         of_model = self.claims.of_model(model)
-        return Wanted(of_model.count, by_claim=of_model.by_claim)
+        return Wanted(of_model.count, parts=self.wants.parts, by_claim=of_model.by_claim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def candidate_on(pod: Pod, view: NodeView | None) -> Candidate | None:
     held = next((each for each in view.holdings if each.uid == pod.metadata.uid), None) if view else None
     if view is None or held is None:
         return candidate(pod, held=None, models={})
-    known = {device.uuid: device for device in view.devices} if held.share else {}
+    known = {device.uuid: device for device in view.devices} if held.has_shares else {}
     parts = tuple((known[uuid], part) for uuid, part in held.devices.items() if uuid in known)
     return candidate(pod, held={"": tuple(held.devices)}, models=view.models, parts=parts)
 
@@ -96,7 +96,7 @@ def candidate(
         pod: any pod.
         held: the devices that it holds, including drift; None before it is bound.
         models: UUID -> model of the devices of its node.
-        parts: what it holds, if it asks for shares.
+        parts: what it holds, if it has shares.
     """
     user = pod.metadata.annotation(names.USER)
     if not user or not is_live(pod):

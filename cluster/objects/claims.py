@@ -17,6 +17,8 @@ class Allocated(Partial, frozen=True):
     device: str = ""
     admin_access: bool = False
     share_id: str | None = msgspec.field(name="shareID", default=None)
+    consumed_capacity: dict[str, Any] | None = None
+    """Of a device that several claims may have: name -> amount; see ``claim_shares``."""
 
 
 class Opaque(Partial, frozen=True):
@@ -227,6 +229,8 @@ class ClaimedDevice(Partial, frozen=True):
     node: str
     device: str
     """Its name in the ResourceSlices of the node."""
+    memory: int = 0
+    """MiB of a share; 0 for the whole device."""
 
 
 class ClaimedWay(Partial, frozen=True):

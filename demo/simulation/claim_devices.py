@@ -27,13 +27,14 @@ def claimed(device: Device) -> Device:
     )
 
 
-def publish(kube: Kube, node: str, devices: Iterable[Device]) -> None:
-    """Create the ResourceSlice of a node."""
+def publish(kube: Kube, node: str, devices: Iterable[Device], *, shared: bool = False) -> None:
+    """Create the ResourceSlice of a node; ``shared``: several claims may have a device."""
     entries = [
         {
             "name": device.claimed_as,
             "attributes": {"type": {"string": "gpu"}, "uuid": {"string": device.uuid}},
             "capacity": {"memory": {"value": str(device.memory * 2**20)}},
+            **({"allowMultipleAllocations": True} if shared else {}),
         }
         for device in devices
     ]

@@ -4,10 +4,12 @@
 DynamicResources of kube-scheduler, as far as our parts see them. Source: Kubernetes 1.37.
 
 Like the real one the allocator keeps the allocated devices in a set: a device that two claims have is free
-for it as soon as one of them is without it.
+for it as soon as one of them is without it. Of a device that several claims may have it adds up the memory.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import ceil
 from typing import Any, Final
 
 import msgspec
@@ -26,8 +28,10 @@ from cluster.kube.resources import (
     WHOLE_PODS,
     WholePod,
 )
-from cluster.objects.claims import DeviceRequest, ExactRequest, ResourceClaim, TaintRule
+from cluster.objects.claim_shares import MEMORY, MIB
+from cluster.objects.claims import Allocated, DeviceRequest, ExactRequest, ResourceClaim, TaintRule
 from cluster.objects.pods import Pod
+from cluster.objects.quantity import parse_amount
 from demo.simulation.part import Part
 from demo.simulation.surroundings import Surroundings
 
@@ -146,12 +150,19 @@ class Allocator:
         """``namespace/name`` -> claim."""
         self.rules: dict[str, TaintRule] = {}
         self._allocated: set[Place] = set()
+        self._consumed: dict[str, Counter[Place]] = {}
+        """Uid of a claim -> MiB of devices that several claims may have."""
 
     def note_claim(self, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
         """A claim is new, has changed or is gone. Devices are a set: that is the fault."""
         was, has = _places(before), _places(now)
         self._allocated -= was - has
         self._allocated |= has - was
+        for one in (before, now):
+            if one:
+                self._consumed[one.metadata.uid] = _consumed(one)
+        if before and now is None:
+            del self._consumed[before.metadata.uid]
         if before:
             self.claims.pop(before.key, None)
         if now:
@@ -168,11 +179,11 @@ class Allocator:
 
     def choices(self, claims: list[ResourceClaim]) -> dict[str, dict[str, list[Json]]]:
         """Node -> name of a claim -> its results, where all claims can be met."""
-        fixed = {place[0] for claim in claims for place in _places(claim)}
+        fixed = {place[0] for claim in claims for place in (*_places(claim), *_consumed(claim))}
         pools = {one.spec.node_name for one in self._kube.list(RESOURCE_SLICES).items}
         found: dict[str, dict[str, list[Json]]] = {}
         for node in sorted(fixed or pools):
-            taken: set[Place] = set()
+            taken: Counter[Place] = Counter()
             chosen = {claim.metadata.name: self._choose(claim, node, taken) for claim in claims}
             if all(results is not None for results in chosen.values()):
                 found[node] = {name: results for name, results in chosen.items() if results is not None}
@@ -187,50 +198,65 @@ class Allocator:
             status: Json = {"reservedFor": reserved}
             if claim.status.allocation is None:
                 status["allocation"] = {"devices": {"results": chosen[meta.name]}}
-                self._allocated |= {(one["pool"], one["device"]) for one in chosen[meta.name]}
+                results = msgspec.convert(chosen[meta.name], tuple[Allocated, ...])
+                self._allocated |= {(one.pool, one.device) for one in results if one.share_id is None}
+                self._consumed[meta.uid] = _amounts(results)
             self._kube.patch(
                 RESOURCE_CLAIMS, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
             )
 
-    def _choose(self, claim: ResourceClaim, node: str, taken: set[Place]) -> list[Json] | None:
+    def _choose(self, claim: ResourceClaim, node: str, taken: Counter[Place]) -> list[Json] | None:
         if claim.status.allocation is not None:
             return []
         found: list[Json] = []
         for request in claim.spec.devices.requests:
-            places = self._first_that_fits(request, node, taken)
-            if places is None:
+            results = self._first_that_fits(request, node, taken)
+            if results is None:
                 return None
-            taken.update(places)
-            result = {"request": request.name, "driver": names.DRA_DRIVER}
-            found += [{**result, "pool": place[0], "device": place[1]} for place in places]
+            result = {"request": request.name, "driver": names.DRA_DRIVER, "pool": node}
+            found += [{**result, **one} for one in results]
+        shared = [one for one in found if "consumedCapacity" in one]
+        for number, one in enumerate(shared):
+            one["shareID"] = f"{claim.metadata.uid}-{number}"
         return found
 
-    def _first_that_fits(self, request: DeviceRequest, node: str, taken: set[Place]) -> list[Place] | None:
+    def _first_that_fits(self, request: DeviceRequest, node: str, taken: Counter[Place]) -> list[Json] | None:
         """The devices of the first way in which a request can be met on the node; None if there is none."""
+        used = sum(self._consumed.values(), taken + Counter(self._allocated))
         for way in request.ways:
             everything = self._suitable(way, node)
-            places = [
-                (node, entry["name"])
+            fits = [
+                (entry["name"], amount, is_shared)
                 for entry in everything
-                if (node, entry["name"]) not in self._allocated | taken
+                for size, amount, is_shared in [_amount(way, entry)]
+                if used[node, entry["name"]] + amount <= size
                 and not self._is_tainted(node, entry["name"], way)
             ]
             wanted = len(everything) if way.allocation_mode == "All" else way.count
-            if wanted and len(places) >= wanted:
-                return places[:wanted]
+            if wanted and len(fits) >= wanted:
+                taken.update({(node, name): amount for name, amount, _ in fits[:wanted]})
+                return [
+                    {"device": name, **({"consumedCapacity": {MEMORY: f"{amount}Mi"}} if is_shared else {})}
+                    for name, amount, is_shared in fits[:wanted]
+                ]
         return None
 
     def _suitable(self, way: ExactRequest, node: str) -> list[Json]:
         """The devices of a node that a request accepts, whoever has them."""
         known = self._kube.get(DEVICE_CLASSES, way.device_class_name)
-        terms = terms_of((*known.spec.selectors, *way.selectors), way.capacity)
+        selectors = (*known.spec.selectors, *way.selectors)
         entries = (
             (one.spec.driver, entry)
             for one in self._kube.list(RESOURCE_SLICES).items
             if one.spec.node_name == node
             for entry in one.spec.devices
         )
-        return [entry for driver, entry in entries if verdict(terms, driver, entry, judged) is True]
+        found: list[Json] = []
+        for driver, entry in entries:
+            whole = terms_of(selectors, None if entry.get("allowMultipleAllocations") else way.capacity)
+            if verdict(whole, driver, entry, judged) is True:
+                found.append(entry)
+        return found
 
     def _is_tainted(self, node: str, device: str, way: ExactRequest) -> bool:
         tolerated = {(one.key, one.value) for one in way.tolerations}
@@ -242,5 +268,35 @@ class Allocator:
 
 
 def _places(claim: ResourceClaim | None) -> set[Place]:
+    return {(one.pool, one.device) for one in _results(claim) if one.share_id is None}
+
+
+def _consumed(claim: ResourceClaim) -> Counter[Place]:
+    return _amounts(_results(claim))
+
+
+def _amounts(results: Iterable[Allocated]) -> Counter[Place]:
+    """MiB of devices that several claims may have."""
+    found: Counter[Place] = Counter()
+    for one in results:
+        if one.share_id is not None:
+            found[one.pool, one.device] += _mebibytes((one.consumed_capacity or {})[MEMORY])
+    return found
+
+
+def _results(claim: ResourceClaim | None) -> tuple[Allocated, ...]:
     allocation = claim.status.allocation if claim else None
-    return {(one.pool, one.device) for one in allocation.devices.results} if allocation else set()
+    return allocation.devices.results if allocation else ()
+
+
+def _amount(way: ExactRequest, entry: Json) -> tuple[int, int, bool]:
+    """(What there is of a device, what a request takes of it, whether several claims may have it)."""
+    if not entry.get("allowMultipleAllocations"):
+        return 1, 1, False
+    size = _mebibytes(entry["capacity"][MEMORY]["value"])
+    wanted = ((way.capacity or {}).get("requests") or {}).get(MEMORY)
+    return size, size if wanted is None else _mebibytes(wanted), True
+
+
+def _mebibytes(amount: Any) -> int:
+    return ceil(parse_amount(str(amount)) / MIB)

@@ -41,6 +41,8 @@ def may_share(uuid: str, pods: Iterable[Pod], state: State) -> bool:
     """Whether these pods may have the GPU together. The one that reserves it has no part of it."""
     sharers = [pod for pod in pods if pod.metadata.annotation(names.RESERVES) != uuid]
     device = _device(uuid, sharers, state)
+    if device is not None and device.claimed_as is not None:
+        return _share_by_claims(device, sharers)
     if device is None or device.share is None or not all(map(_is_sharing, sharers)):
         return False
     modes = {pod.metadata.annotation(names.SHARING_MODE) or "time-slice" for pod in sharers}
@@ -51,6 +53,18 @@ def may_share(uuid: str, pods: Iterable[Pod], state: State) -> bool:
     return (
         len(modes) == 1 and total.memory <= offer.memory and total.cores <= 100 and total.slots <= offer.slots
     )
+
+
+def _share_by_claims(device: Device, pods: Iterable[Pod]) -> bool:
+    """Whether these pods' claims have parts of the device's memory, together no more than there is."""
+    memory: dict[str, int] = {}
+    for pod in pods:
+        theirs = [one for one in (pod.claims.held if pod.claims else ()) if one.device == device.claimed_as]
+        if not theirs or not all(one.memory for one in theirs):
+            return False
+        for claim in {one.claim for one in theirs}:
+            memory[claim] = sum(one.memory for one in theirs if one.claim == claim)
+    return sum(memory.values()) <= device.memory
 
 
 def may_share_after(uuid: str, pod: Pod, others: Iterable[Pod], state: State) -> bool:

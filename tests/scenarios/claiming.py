@@ -18,13 +18,20 @@ BY_CLAIM: Final = f"{A100}{names.CLAIMED_MODEL}"
 LARGE: Final = "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('60Gi')) >= 0"
 
 
-def world_of_claims(folder: Path, nodes: tuple[str, ...] = ("n0",), gpus: int = 2, **settings: Any) -> World:
-    """A world whose nodes give their GPUs by claims, which can be booked."""
+def world_of_claims(
+    folder: Path,
+    nodes: tuple[str, ...] = ("n0",),
+    gpus: int = 2,
+    *,
+    shared: bool = False,
+    **settings: Any,
+) -> World:
+    """A world whose nodes give their GPUs by claims, which can be booked; ``shared``: in shares, too."""
     devices = {node: tuple(claimed(a100(index, node)) for index in range(gpus)) for node in nodes}
     world = World(folder, devices, book_claims=True, **settings)
     claim_devices.add_class(world.kube)
     for node, found in devices.items():
-        claim_devices.publish(world.kube, node, found)
+        claim_devices.publish(world.kube, node, found, shared=shared)
     template(world, "one-gpu")
     template(world, "large-gpu", LARGE)
     return world

@@ -25,6 +25,8 @@ from tests.scenarios.claiming import (
 )
 from tests.scenarios.person import NAMESPACE
 from tests.scenarios.seeing import is_back, runs, waits
+from tests.scenarios.test_announced_shares import ALICE
+from tests.scenarios.test_announced_shares import status as status_of
 from tests.scenarios.world import World
 
 Claims = Callable[..., World]
@@ -79,6 +81,41 @@ def test_pods_that_share_a_claim_leave_together(claims: Claims) -> None:
         world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
         world.until(lambda: all(is_back(world, name, uid) for name, uid in bobs.items()), "both are back")
     assert stored(world, "shared").status.allocation is None, "the claim is bob's, and stays"
+
+
+def test_pods_with_shares_of_a_gpu_leave_together_for_a_booked_pod(claims: Claims) -> None:
+    world = claims(gpus=1, shared=True)
+    for name, memory in (("ten", "10Gi"), ("much", "70Gi")):
+        template_of(world, name, exactly=exactly(capacity={"requests": {"memory": memory}}))
+    bobs = {name: world.bob.create(claiming(name, "ten")) for name in ("bob-1", "bob-2")}
+    world.until(lambda: runs(world, *bobs), "both have a share of one GPU")
+    world.bob.create(claiming("bob-3", "much"))
+    world.until(lambda: waits(world, "bob-3"), "there is no room for a third one")
+    (device,) = [device for node in status_of(world).now(ALICE).nodes for device in node.devices]
+    assert device.shares is not None
+    assert (device.shares.pods, device.shares.memory_mib) == (2, 20 * 1024)
+    assert [one.share and one.share.memory_mib for one in device.pods] == [10 * 1024] * 2
+    assert "10240 MiB there" in " ".join(status_of(world).why(ALICE, NAMESPACE, "bob-1").because)
+    world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1"))
+    world.until(lambda: runs(world, "alice-1"), "alice's pod has the whole GPU")
+    world.until(lambda: all(is_back(world, name, uid) for name, uid in bobs.items()), "both are back")
+    assert waits(world, "bob-3")
+    world.until(lambda: not rules(world), "no rule is left")
+
+
+def test_nobody_leaves_for_a_share(claims: Claims) -> None:
+    """Which devices have room for it, kube-scheduler alone knows."""
+    world = claims(gpus=1, shared=True)
+    template_of(world, "ten", exactly=exactly(capacity={"requests": {"memory": "10Gi"}}))
+    world.bob.create(claiming("bob-1"))
+    world.until(lambda: runs(world, "bob-1"), "bob's pod has the whole GPU")
+    world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1", "ten"))
+    world.run(60)
+    assert runs(world, "bob-1")
+    because = " ".join(status_of(world).why(ALICE, NAMESPACE, "alice-1").because)
+    assert "asks for a part of a device" in because
 
 
 def test_for_two_booked_pods_of_one_claim_one_pod_leaves(claims: Claims) -> None:

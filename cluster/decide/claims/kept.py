@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from cluster.decide.claims.requested import tolerated
+from cluster.objects.claim_shares import MEMORY, shared_memory
 from cluster.objects.claims import (
     Allocated,
     AllocatedDevices,
@@ -25,8 +26,9 @@ from cluster.objects.claims import (
 )
 from cluster.objects.meta import Meta, Owner, Partial
 
-Result = tuple[str, str, str, bool]
-"""Driver, device, pool if that is not the claim's, and whether it is an administrator's access."""
+Result = tuple[str, str, str, bool, int]
+"""Driver, device, pool if that is not the claim's, whether it is an administrator's access, and MiB of a
+share (0: the whole device)."""
 PODS: Final = "pods"
 
 
@@ -68,8 +70,14 @@ class KeptClaim(Partial, frozen=True):
         if self.results is None:
             return None
         results = tuple(
-            Allocated(driver=driver, device=device, pool=pool or self.pool, admin_access=is_admin)
-            for driver, device, pool, is_admin in self.results
+            Allocated(
+                driver=driver,
+                device=device,
+                pool=pool or self.pool,
+                admin_access=is_admin,
+                consumed_capacity={MEMORY: f"{memory}Mi"} if memory else None,
+            )
+            for driver, device, pool, is_admin, memory in self.results
         )
         return Allocation(devices=AllocatedDevices(results=results))
 
@@ -83,7 +91,14 @@ def kept(claim: ResourceClaim) -> KeptClaim:
     results = allocation.devices.results if allocation else ()
     pool = results[0].pool if results else ""
     found = tuple(
-        (one.driver, one.device, one.pool if one.pool != pool else "", one.admin_access) for one in results
+        (
+            one.driver,
+            one.device,
+            one.pool if one.pool != pool else "",
+            one.admin_access,
+            shared_memory(claim, one),
+        )
+        for one in results
     )
     return KeptClaim(
         uid=meta.uid,

@@ -8,6 +8,7 @@ import msgspec
 from cluster import names
 from cluster.decide.claims.problems import Request, Way, problem_of
 from cluster.decide.claims.terms import Accepted, Terms, terms_of
+from cluster.objects.claim_shares import shared_memory
 from cluster.objects.claims import (
     ClaimedDevice,
     ClaimedWay,
@@ -94,7 +95,7 @@ def _judged(found: PodClaims, waiting: list[Request], judge: Judge) -> PodClaims
         accepted, problem = judge(way.terms), None
         count = sum(one.ways[number].count for one in waiting)
         if accepted.unknown:
-            problem = f"the expression {accepted.unknown} cannot be evaluated here"
+            problem = accepted.unknown
         elif way.is_all and accepted.each is None:
             problem = "its claim asks for all devices of a node, and not all nodes have as many that would do"
         if problem:
@@ -118,7 +119,12 @@ def held_by(claim: ResourceClaim, driver: str) -> tuple[ClaimedDevice, ...]:
     if allocation is None:
         return ()
     return tuple(
-        ClaimedDevice(claim=claim.metadata.uid, node=one.pool, device=one.device)
+        ClaimedDevice(
+            claim=claim.metadata.uid,
+            node=one.pool,
+            device=one.device,
+            memory=shared_memory(claim, one),
+        )
         for one in allocation.devices.results
         if one.driver == driver and not one.admin_access
     )

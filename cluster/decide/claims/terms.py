@@ -37,7 +37,7 @@ class Accepted:
     uuids: frozenset[str] = frozenset()
     models: frozenset[str] = frozenset()
     unknown: str | None = None
-    """What cannot be judged here, of some device."""
+    """Why some device cannot be judged here, a clause."""
     each: int | None = 0
     """How many each node has that has any, healthy or not; None if they have different numbers."""
 
@@ -52,15 +52,15 @@ def terms_of(selectors: Iterable[Selector], capacity: Mapping[str, Any] | None) 
 
 
 def verdict(terms: Terms, driver: str, device: Entry, judged: Judged) -> bool | str:
-    """Whether a device satisfies the terms; the one that cannot be judged, if it comes to that."""
+    """Whether a device satisfies the terms; why that cannot be said, a clause, if it comes to that."""
     for expression in terms.expressions:
         found = judged(expression, driver, device)
         if found is None:
-            return expression
+            return f"the expression {expression} cannot be evaluated here"
         if not found:
             return False
     if terms.capacity and device.get("allowMultipleAllocations"):
-        return f"capacity {terms.capacity[0][0]}"  # a part of the device
+        return f"its claim asks for a part of a device (capacity {terms.capacity[0][0]})"
     return all(_has(device, name, amount) for name, amount in terms.capacity)
 
 

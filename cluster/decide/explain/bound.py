@@ -36,6 +36,8 @@ def where(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None) -> I
             yield f"Another device plugin gives out its GPUs: GPU Booking counts, and the kubelet {what}."
         elif holding.claimed:
             yield "kube-scheduler chose among the GPUs that its claim accepts."
+            if memory := sum(part.memory for part in holding.devices.values()):
+                yield f"By its claim it has {memory} MiB there; what is left is for other claims."
         else:
             yield from _choice(pod, frozenset(holding.devices), booking)
     else:

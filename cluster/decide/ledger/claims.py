@@ -10,7 +10,9 @@ from cluster.decide.claims.kept import KeptClaim
 from cluster.decide.claims.requested import held_by
 from cluster.decide.ledger.amounts import Holding
 from cluster.decide.ledger.holdings import PodHoldings
+from cluster.objects.claims import ClaimedDevice
 from cluster.objects.inventory import Device
+from cluster.objects.share_request import DEFAULT_MODE
 
 
 def claim_holding(claim: KeptClaim, driver: str) -> PodHoldings | None:
@@ -37,11 +39,26 @@ def named(holding: PodHoldings, devices: Mapping[str, Device]) -> PodHoldings:
     """
     if not holding.claimed:
         return holding
-    parts = {
-        devices[one.device].uuid: Holding(devices[one.device].uuid, claim=one.claim)
-        for one in holding.claimed
-        if one.device in devices
-    }
+    parts: dict[str, Holding] = {}
+    for one in holding.claimed:
+        if device := devices.get(one.device):
+            part = _part(device.uuid, one)
+            parts[device.uuid] = _both(parts[device.uuid], part) if device.uuid in parts else part
     missing = sum(one.device not in devices for one in holding.claimed)
     unknown = Counter(holding.unknown) + Counter({names.CLAIM_RESOURCE: missing})
     return replace(holding, devices={**holding.devices, **parts}, unknown=dict(unknown))
+
+
+def _part(uuid: str, one: ClaimedDevice) -> Holding:
+    """What a claim has of a device: a share in time slices, if it has a part of the memory."""
+    if not one.memory:
+        return Holding(uuid, claim=one.claim)
+    return Holding(uuid, memory=one.memory, mode=DEFAULT_MODE, claim=one.claim)
+
+
+def _both(one: Holding, other: Holding) -> Holding:
+    """What a pod has of one device by two requests: by two claims, it is counted as its own."""
+    if one.mode is None or other.mode is None:
+        return other if one.mode else one
+    claim = one.claim if one.claim == other.claim else ""
+    return replace(one, memory=one.memory + other.memory, slots=one.slots + other.slots, claim=claim)

@@ -48,6 +48,11 @@ class PodHoldings(msgspec.Struct, frozen=True, gc=False):
     users: tuple[str, ...] | None = None
     """For a claim that no known pod has: uids of the pods that it is reserved for. None for a pod."""
 
+    @property
+    def has_shares(self) -> bool:
+        """Whether it has shares of devices: it asks for some, or has them by claims."""
+        return self.share is not None or any(one.memory for one in self.claimed)
+
 
 def holdings(pod: Pod, sources: Iterable["Source"]) -> PodHoldings | None:
     """What a pod holds by all sources together; None for a pod that holds nothing.

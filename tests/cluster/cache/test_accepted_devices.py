@@ -75,4 +75,4 @@ def test_what_is_unknown_of_one_device_is_unknown_of_all() -> None:
     devices.come(0, 1, 2, 3)
     assert devices.accepted.of(ODD).unknown is None
     devices.publish("n1", large=None)
-    assert devices.accepted.of(ODD).unknown == "large"
+    assert devices.accepted.of(ODD).unknown == "the expression large cannot be evaluated here"

@@ -30,11 +30,22 @@ def claim(*users: str, version: str = "5", is_allocated: bool = True) -> dict[st
     return {"metadata": meta, "spec": {"devices": {"requests": [request]}}, "status": status}
 
 
-def pod(uid: str) -> dict[str, Any]:
+def share(name: str, *users: str, memory: int) -> dict[str, Any]:
+    """A claim for so many GiB of the device."""
+    raw = claim(*users)
+    raw["metadata"] |= {"name": name, "uid": name}
+    raw["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": f"{memory}Gi"}}
+    (result,) = raw["status"]["allocation"]["devices"]["results"]
+    result |= {"request": "gpu", "shareID": name, "consumedCapacity": {"memory": f"{memory}Gi"}}
+    return raw
+
+
+def pod(uid: str, *claims: str) -> dict[str, Any]:
+    named = [{"name": f"g{n}", "resourceClaimName": one} for n, one in enumerate(claims or ("shared",))]
     meta = {"name": uid, "namespace": "vision", "uid": uid, "resourceVersion": "4"}
     return {
         "metadata": meta,
-        "spec": {"nodeName": "n0", "resourceClaims": [{"name": "g", "resourceClaimName": "shared"}]},
+        "spec": {"nodeName": "n0", "resourceClaims": named},
     }
 
 
@@ -110,3 +121,41 @@ def test_an_older_state_of_a_pod_does_not_hide_what_its_claim_gets_later() -> No
     cache.of(RESOURCE_CLAIMS).upsert(msgspec.convert(claim("a", version="10"), RESOURCE_CLAIMS.type))
     with cache.locked() as ledger:
         assert ledger.view("n0").holders(DEVICE.uuid) == ("a",)
+
+
+SHARES: tuple[tuple[Resource[Any], dict[str, Any]], ...] = (
+    (NODES, NODE),
+    (RESOURCE_CLAIMS, share("ten", "a", "b", memory=10)),
+    (RESOURCE_CLAIMS, share("twenty", "b", memory=20)),
+    (PODS, pod("a", "ten")),
+    (PODS, pod("b", "ten", "twenty")),
+    (PODS, pod("c", "thirty")),
+    (RESOURCE_CLAIMS, share("thirty", "c", memory=30)),
+)
+
+
+def test_shares_by_claims_are_added_up_and_never_beside_a_claim_for_all() -> None:
+    order = (*SHARES[:2], *SHARES[3:4], *SHARES[5:])
+    for parts in (order, order[::-1]):
+        cache = cache_of((DEVICE_CLASSES, CLASS), *parts)
+        with cache.locked() as ledger:
+            view = ledger.view("n0")
+        use = view.held[DEVICE.uuid]
+        assert (use.whole, use.shares, use.memory, use.slots) == (0, 2, 40 * 1024, 2)
+        assert view.holders(DEVICE.uuid) == ("a", "c")
+        assert not view.conflicts
+        assert not view.is_unheld(DEVICE.uuid)
+        assert not view.room(DEVICE).is_whole
+    for much in (share("fifty", memory=50), claim() | {"metadata": {**claim()["metadata"], "uid": "all"}}):
+        cache = cache_of(*order, (DEVICE_CLASSES, CLASS), (RESOURCE_CLAIMS, much))
+        with cache.locked() as ledger:
+            assert ledger.view("n0").conflicts == (DEVICE.uuid,)
+
+
+def test_a_claim_that_two_pods_have_is_one_share_and_a_pod_may_have_two_claims_on_a_device() -> None:
+    cache = cache_of((DEVICE_CLASSES, CLASS), *SHARES[:3], SHARES[4])
+    with cache.locked() as ledger:
+        assert ledger.view("n0").held[DEVICE.uuid].memory == 30 * 1024
+    cache = cache_of((DEVICE_CLASSES, CLASS), *SHARES[:2], SHARES[3], (PODS, pod("b", "ten")))
+    with cache.locked() as ledger:
+        assert ledger.view("n0").held[DEVICE.uuid].memory == 10 * 1024

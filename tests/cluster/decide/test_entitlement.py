@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from cluster import names
 from cluster.decide.booking_use import Wanted
 from cluster.decide.entitlement import Candidate, candidate, entitlement
+from cluster.decide.ledger import Holding
 from cluster.objects.bookings import Booking
 from cluster.objects.claims import PodClaims
+from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
-from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a_booking, a_pod
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a_booking, a_pod
 
 HOUR = timedelta(hours=1)
 MODELS = {"GPU-n0-0": A100, "GPU-n0-1": A100, "GPU-n0-2": A6000}
@@ -85,6 +87,22 @@ def test_a_claim_that_pods_share_counts_once_for_a_booking() -> None:
     for count, uids in ((1, "ab"), (2, "abc"), (3, "abcd")):
         found = entitlement([a_booking(count=count, resource=names.CLAIM_RESOURCE)], pods, EPOCH)
         assert set(found) == {f"uid-{one}" for one in uids}
+
+
+def test_shares_of_one_gpu_by_claims_use_one_gpu_of_a_booking() -> None:
+    """Each pod has a claim of its own."""
+
+    def having(name: str, device: Device) -> Candidate:
+        found = PodClaims(count=1, uids=(name,), counts=(1,))
+        pod = msgspec.structs.replace(a_pod(name).of("alice").obj, claims=found)
+        part = Holding(device.uuid, memory=1024, mode="time-slice", claim=name)
+        one = candidate(pod, held={"": (device.uuid,)}, models={device.uuid: A100}, parts=((device, part),))
+        assert one is not None
+        return one
+
+    pods = [having("a", a100(0)), having("b", a100(0)), having("c", a100(1))]
+    booking = a_booking(count=1, resource=names.CLAIM_RESOURCE)
+    assert set(entitlement([booking], pods, EPOCH)) == {"uid-a", "uid-b"}
 
 
 def test_a_pod_that_is_too_big_is_skipped_and_a_smaller_one_is_covered() -> None:

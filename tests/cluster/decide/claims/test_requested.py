@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide.claims.requested import Rules, requested_by
+from cluster.decide.claims.kept import kept
+from cluster.decide.claims.requested import Rules, held_by, requested_by
 from cluster.decide.claims.terms import Accepted, Terms, verdict
 from cluster.objects.claims import DeviceClass, PodClaims, ResourceClaim
 
@@ -17,6 +18,7 @@ CLASSES = {
     for name, driver in (("gpu", names.DRA_DRIVER), ("nic", "nic.example.com"))
 }
 Json = dict[str, Any]
+PART = "its claim asks for a part of a device (capacity memory)"
 
 
 def judge(terms: Terms) -> Accepted:
@@ -65,6 +67,26 @@ def test_what_is_allocated_is_held_and_needs_no_judgement() -> None:
     assert found is not None
     assert [one.device for one in found.held] == ["gpu-3"]
     assert (found.node, found.accepted) == ("n0", None)
+
+
+def test_of_a_device_that_several_claims_may_have_the_memory_that_was_asked_for_is_held() -> None:
+    consumed = {"memory": "10738466816"}  # 10 GiB and one MiB
+    results = [
+        {"request": request, "driver": names.DRA_DRIVER, "pool": "n0", "device": f"gpu-{n}", "shareID": "s"}
+        | {"consumedCapacity": consumed}
+        for n, request in enumerate(("share", "any/small", "whole"))
+    ]
+    capacity = {"requests": {"memory": "10Gi"}}
+    requests = [
+        {"name": "share", "exactly": exactly(capacity=capacity)},
+        {"name": "any", "firstAvailable": [exactly(name="small", capacity=capacity)]},
+        {"name": "whole", "exactly": exactly()},
+    ]
+    raw = {"metadata": {"uid": "c"}, "spec": {"devices": {"requests": requests}}}
+    status = {"status": {"allocation": {"devices": {"results": results}}}}
+    claim = msgspec.convert(raw | status, ResourceClaim)
+    for one in (claim, kept(claim).whole):
+        assert [device.memory for device in held_by(one, names.DRA_DRIVER)] == [10241, 10241, 0]
 
 
 def test_claims_that_others_may_have_too_are_kept_devices_for_one_by_one() -> None:
@@ -170,11 +192,11 @@ def judged(expression: str, _driver: str, _device: Any) -> bool | None:
     [
         (Terms(("yes", "yes")), {}, True),
         (Terms(("no", "odd")), {}, False),
-        (Terms(("odd", "no")), {}, "odd"),
+        (Terms(("odd", "no")), {}, "the expression odd cannot be evaluated here"),
         (Terms(capacity=(("memory", "30Gi"),)), {"capacity": {"memory": {"value": "80Gi"}}}, True),
         (Terms(capacity=(("memory", "90Gi"),)), {"capacity": {"memory": {"value": "80Gi"}}}, False),
         (Terms(capacity=(("d/memory", "1"),)), {"capacity": {"memory": {"value": "80Gi"}}}, False),
-        (Terms(capacity=(("memory", "1"),)), {"allowMultipleAllocations": True}, "capacity memory"),
+        (Terms(capacity=(("memory", "1"),)), {"allowMultipleAllocations": True}, PART),
     ],
 )
 def test_a_device_is_judged_in_kube_schedulers_order(
