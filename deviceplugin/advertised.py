@@ -214,13 +214,25 @@ def _slots(
 
 def _shareable(device: NodeDevice, options: AdvertisingOptions) -> Device:
     """The device as it is published, with what it offers to pods that share it."""
-    memory = device.published.memory - (device.facts.reserved_mib if device.facts else 0) - options.reserve
-    if not options.slots or memory <= 0 or device.partitioned or device.published.parent is not None:
+    memory = shared_memory(device, options.reserve)
+    if not options.slots or not memory:
         return device.published
     offered = Sharing(slots=options.slots, memory=memory)
     if device.uuid in options.mps:
         offered = msgspec.structs.replace(offered, modes=("time-slice", "mps"))
     return msgspec.structs.replace(device.published, share=offered)
+
+
+def shared_memory(device: NodeDevice, reserve: int) -> int:
+    """MiB of the device that can be given in shares; 0 if it cannot be shared.
+
+    Args:
+        device: any.
+        reserve: MiB that are not given, besides the driver's own.
+    """
+    if device.partitioned or device.published.parent is not None:
+        return 0
+    return max(0, device.published.memory - (device.facts.reserved_mib if device.facts else 0) - reserve)
 
 
 def _is_advertised(device: NodeDevice, options: AdvertisingOptions) -> bool:

@@ -19,7 +19,7 @@ from deviceplugin.beside.role import Role
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.dra.prepared import PreparedFile
 from deviceplugin.dra.registration import Endpoints as ClaimEndpoints
-from deviceplugin.dra.serving import ClaimServing, has_claims, held_by_claims, prepared_file
+from deviceplugin.dra.serving import ClaimServing, ClaimSharing, has_claims, held_by_claims, prepared_file
 from deviceplugin.injection.host_cdi_files import HostFolders
 from deviceplugin.injection.mps_daemons import MpsDaemons
 from deviceplugin.injection.share_files import ShareFiles
@@ -193,11 +193,14 @@ def _claims(
         node=settings.node_name,
         kubelet_state=settings.kubelet_state or settings.kubelet_root,
         cdi=settings.cdi_dir,
-        specification=lambda nodes: folders.specification(
-            nodes, folders.mounts(), claim_names.CLAIM_CDI_KIND
+        specification=lambda nodes, more: folders.specification(
+            nodes, folders.mounts(), claim_names.CLAIM_CDI_KIND, more
         ),
         file=_prepared(settings),
         clock=clock,
+        sharing=ClaimSharing(
+            is_offered=settings.dra_shares, reserve=settings.sharing_reserve_mib, hook=settings.sharing_hook
+        ),
         is_ending=is_ending,
     )
 

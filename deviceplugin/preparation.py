@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import structlog
@@ -74,11 +75,17 @@ class Folders:
         return driver.plan(driver.find(self.driver_root))
 
     def specification(
-        self, nodes: DeviceNodes, mounts: tuple[driver.Mount, ...], kind: str = names.CDI_KIND
+        self,
+        nodes: DeviceNodes,
+        mounts: tuple[driver.Mount, ...],
+        kind: str = names.CDI_KIND,
+        more: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> bytes:
-        """The text of a CDI specification with these devices and driver's files."""
+        """The text of a CDI specification with these devices, driver's files, and more of some devices."""
         hooks = ldcache_hook.hooks(mounts, root=self.driver_root, host_root=self.host_driver_root)
-        return cdi.specification(nodes, mounts, driver_root=self.host_driver_root, hooks=hooks, kind=kind)
+        return cdi.specification(
+            nodes, mounts, driver_root=self.host_driver_root, hooks=hooks, kind=kind, more=more
+        )
 
 
 def as_unresponsive(last: NvmlReport | None) -> NvmlReport:

@@ -56,6 +56,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     driver of claims. Devices that pods still have in another way of ours stay with them until they end."""
     dra_driver: DriverName = names.DRA_DRIVER
     """Name of the driver of claims, in DeviceClasses and ResourceSlices."""
+    dra_shares: bool = False
+    """Whether claims can ask for a part of a GPU's memory (`capacity`), so that several have one GPU. Then
+    the capacity `memory` of a GPU is what can be shared. It needs Kubernetes 1.36."""
     book_claims: bool = False
     """Whether claims can be booked: then the inventory says by which name claims have each device. Extender,
     controller and booking server need the same."""

@@ -5,7 +5,7 @@ forgotten a claim whose container still runs.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -43,6 +43,8 @@ class Pool:
     """Name -> UUID, of the devices that are offered now."""
     taken: Callable[[], frozenset[str]] = frozenset
     """UUIDs of devices that living pods have by the device plugin."""
+    shares: Callable[[], Mapping[str, int]] = dict
+    """UUID -> MiB for the shares of all claims, of devices that can be shared."""
 
 
 class ClaimDriver:
@@ -145,6 +147,7 @@ class ClaimDriver:
             devices=devices,
             unhealthy=unhealthy,
             taken=self._pool.taken(),
+            shares=self._pool.shares(),
             is_known=now.reported,
         )
 

@@ -1,10 +1,12 @@
 """Whether a claim's devices may come into containers now: the state table of NodePrepareResources. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cluster import names
-from cluster.objects.claims import AllocatedDevices, Opaque, ResourceClaim
+from cluster.objects.claim_shares import shared_memory
+from cluster.objects.claims import ResourceClaim
+from deviceplugin.dra.config import config_problem
 from deviceplugin.dra.prepared import Prepared, PreparedClaim, PreparedDevice
 
 
@@ -32,6 +34,8 @@ class Offer:
     """Name -> UUID, of devices whose device nodes exist."""
     unhealthy: Mapping[str, str]
     """UUID -> why it is unhealthy, of those that a new pod must not get."""
+    shares: Mapping[str, int] = field(default_factory=dict)
+    """UUID -> MiB for the shares of all claims, of devices that can be shared."""
     taken: frozenset[str] = frozenset()
     """UUIDs of devices that living pods have by the device plugin: the node gave them in another way."""
     is_known: bool = True
@@ -70,7 +74,7 @@ def prepare(
     if claim.status.allocation is None:
         return Refusal(f"The claim {wanted.key} is not allocated.")
     devices = claim.status.allocation.devices
-    if message := _unsupported(devices, offer.driver):
+    if message := config_problem(devices, offer.driver):
         return Refusal(f"{message}, in the claim {wanted.key}.")
     found: list[PreparedDevice] = []
     for result in devices.results:
@@ -85,6 +89,7 @@ def prepare(
                 device=result.device,
                 uuid=uuid,
                 share=result.share_id,
+                memory=shared_memory(claim, result),
                 is_admin=result.admin_access,
             )
         )
@@ -99,15 +104,24 @@ def _missing(device: str, offer: Offer) -> Refusal | Busy:
 
 
 def _taken(ours: PreparedClaim, prepared: Prepared, offer: Offer) -> Busy | None:
-    """A device that another claim has alone, or a pod by the device plugin (law L1)."""
-    exclusive = {one.uuid for one in ours.devices if not one.is_admin}
-    for device in ours.devices:
-        if device.uuid in exclusive & offer.taken:
+    """A device that another claim has, or a pod by the device plugin, unless all have shares (law L1)."""
+    wanted = [one for one in ours.devices if not one.is_admin]
+    for device in wanted:
+        if device.uuid in offer.taken:
             return Busy(f"{device.device} is still in use by a pod that has it by {names.GPU_RESOURCE}.")
-    for claim in prepared.values():
-        for device in claim.devices:
-            if device.uuid in exclusive and not device.is_admin:
+    had = [(claim, one) for claim in prepared.values() for one in claim.devices if not one.is_admin]
+    for device in wanted:
+        others = [(claim, one) for claim, one in had if one.uuid == device.uuid]
+        for claim, other in others:
+            if not (device.memory and other.memory):
                 return Busy(f"{device.device} is still in use by the claim {claim.key}.")
+        asked = sum(one.memory for one in wanted if one.uuid == device.uuid)
+        left = offer.shares.get(device.uuid, 0) - sum(one.memory for _, one in others)
+        if device.memory and asked > left:
+            users = " and ".join(sorted({claim.key for claim, _ in others})) or "no other claim"
+            return Busy(
+                f"{device.device} has {max(left, 0)} MiB left beside {users}, and {asked} are claimed."
+            )
     return None
 
 
@@ -115,25 +129,4 @@ def _unhealthy(ours: PreparedClaim, offer: Offer) -> Refusal | None:
     for device in ours.devices:
         if device.uuid in offer.unhealthy and not device.is_admin:
             return Refusal(f"{device.device} gets no new pods. {offer.unhealthy[device.uuid]}.")
-    return None
-
-
-def _unsupported(devices: AllocatedDevices, driver: str) -> str | None:
-    """What the claim asks of the device beyond having it, which nothing here would give."""
-    for one in devices.config:
-        if one.opaque and one.opaque.driver == driver and (message := _unknown_parameters(one.opaque)):
-            return message
-    if any(result.share_id for result in devices.results if result.driver == driver):
-        return "Shares of a device are not given by claims"
-    return None
-
-
-def _unknown_parameters(opaque: Opaque) -> str | None:
-    parameters = {key: value for key, value in (opaque.parameters or {}).items() if value}
-    kind = parameters.pop("kind", None)
-    parameters.pop("apiVersion", None)
-    if kind not in {"GpuConfig", "MigDeviceConfig"}:
-        return f"The driver {opaque.driver} here knows no configuration of kind {kind}"
-    if parameters:
-        return f"The driver {opaque.driver} here gives no {min(parameters)} of a {kind}"
     return None

@@ -27,7 +27,9 @@ class PreparedDevice(msgspec.Struct, frozen=True, omit_defaults=True):
     """Its name in the pool."""
     uuid: str
     share: str | None = None
-    """Id of the share, if it has a part of the device."""
+    """Id of the allocation, where several claims may have the device."""
+    memory: int = 0
+    """MiB of a share; 0 for the whole device."""
     is_admin: bool = False
     """Whether it is access for administration, which takes the device from nobody."""
 

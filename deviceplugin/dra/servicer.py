@@ -68,7 +68,8 @@ class Claims(api_pb2_grpc.DRAPluginServicer):
                     request_names=[one.request],
                     pool_name=self._pool,
                     device_name=one.device,
-                    cdi_device_ids=cdi_names(answer, one.device),
+                    cdi_device_ids=cdi_names(answer, one),
+                    share_id=one.share,
                 )
                 for one in answer.devices
             ]

@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,15 +14,16 @@ from cluster.kube.interface import Kube
 from cluster.objects.pods import Pod, is_terminal
 from cluster.objects.slots import physical
 from cluster.process.clock import Clock
+from deviceplugin.advertised import shared_memory
 from deviceplugin.allocator import AllocatorSources
-from deviceplugin.device_nodes import DeviceNodes
-from deviceplugin.dra.claim_files import ClaimFiles
+from deviceplugin.dra.claim_files import ClaimFiles, Specification
 from deviceplugin.dra.driver import ClaimDriver, Pool
 from deviceplugin.dra.prepared import PreparedError, PreparedFile
 from deviceplugin.dra.registration import DriverRegistration, Endpoints
 from deviceplugin.dra.servicer import Health
 from deviceplugin.dra.slice_publisher import SlicePublisher
 from deviceplugin.dra.slices import Entry, Surroundings, entries, offered
+from deviceplugin.injection.share_edits import Hook
 from deviceplugin.kubelet.checkpoint import CheckpointError
 from deviceplugin.kubelet.registration import SocketNames
 from deviceplugin.nvml.inventory import NodeDevice
@@ -43,6 +45,17 @@ def prepared_file(kubelet_root: Path, driver: str, proc_root: Path) -> PreparedF
     return PreparedFile(kubelet_root / "plugins" / driver / claim_names.CLAIMS_FILE, boot)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClaimSharing:
+    """How GPUs are given in shares by claims."""
+
+    is_offered: bool = False
+    reserve: int = 0
+    """MiB of each GPU that are not given in shares, besides the driver's own."""
+    hook: Hook | None = None
+    """A library that limits containers with shares."""
+
+
 class ClaimServing:
     """Gives the node's GPUs by claims."""
 
@@ -55,25 +68,29 @@ class ClaimServing:
         node: str,
         kubelet_state: Path,
         cdi: Path,
-        specification: Callable[[DeviceNodes], bytes],
+        specification: Specification,
         file: PreparedFile,
         clock: Clock,
+        sharing: ClaimSharing,
         is_ending: bool = False,
     ) -> None:
         """Args: is_ending: the node gives its GPUs in another way now: none are offered, claims only end."""
         self._is_ending = is_ending
+        self._sharing = sharing
         self._sources = sources
         self._clock = clock
         self._devices: dict[str, NodeDevice] = {}
         self._around = Surroundings()
         self._known = False
-        pool = Pool(driver=endpoints.driver, node=node, devices=self._uuids, taken=self._taken)
+        pool = Pool(
+            driver=endpoints.driver, node=node, devices=self._uuids, taken=self._taken, shares=self._shares
+        )
         self.driver = ClaimDriver(
             pool,
             kube,
             sources.device_cache,
             file=file,
-            files=ClaimFiles(cdi, specification),
+            files=ClaimFiles(cdi, specification, sharing.hook),
             kubelet_state=kubelet_state,
             clock=clock,
         )
@@ -131,7 +148,12 @@ class ClaimServing:
     def _uuids(self) -> dict[str, str]:
         return {name: device.uuid for name, device in self._devices.items()}
 
-    def _wanted(self, *, with_taints: bool) -> tuple[Entry, ...] | None:
+    def _shares(self) -> dict[str, int]:
+        """UUID -> MiB for shares, offered now or not: claims may have been given some earlier."""
+        memory = {one.uuid: shared_memory(one, self._sharing.reserve) for one in self._devices.values()}
+        return {uuid: amount for uuid, amount in memory.items() if amount}
+
+    def _wanted(self, *, with_taints: bool, with_shares: bool) -> tuple[Entry, ...] | None:
         if self._is_ending:
             return ()
         now = self._sources.device_cache.now
@@ -144,8 +166,14 @@ class ClaimServing:
             for device in now.devices
             if not device.is_healthy
         }
-        taken = self._taken()
-        return entries(known, self._around, unhealthy=unhealthy, taken=taken, with_taints=with_taints)
+        return entries(
+            known,
+            self._around,
+            unhealthy=unhealthy,
+            taken=self._taken(),
+            with_taints=with_taints,
+            shares=self._shares() if self._sharing.is_offered and with_shares else None,
+        )
 
     def _taken(self) -> frozenset[str]:
         """UUIDs of devices that living pods have by the device plugin."""
@@ -188,4 +216,12 @@ def held_by_claims(file: PreparedFile) -> frozenset[str] | None:
     return frozenset(one.uuid for claim in claims for one in claim.devices if not one.is_admin)
 
 
-__all__ = ["ClaimServing", "Endpoints", "SocketNames", "has_claims", "held_by_claims", "prepared_file"]
+__all__ = [
+    "ClaimServing",
+    "ClaimSharing",
+    "Endpoints",
+    "SocketNames",
+    "has_claims",
+    "held_by_claims",
+    "prepared_file",
+]

@@ -15,6 +15,7 @@ from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import NODES, RESOURCE_SLICES
 from cluster.objects.claims import ResourceSlice
+from cluster.objects.quantity import QuantityError, parse_amount
 from cluster.process.clock import Clock
 from cluster.process.stop_events import wake_at
 from deviceplugin.dra.slices import Entry, parts
@@ -23,13 +24,19 @@ log = structlog.get_logger(__name__)
 
 READ_EVERY: Final = 10.0
 """Seconds between two reads of the slices."""
+SHARED: Final = "allowMultipleAllocations"
+NO_SHARES: Final = (
+    "The API server does not store that several claims may have a device (the gate DRAConsumableCapacity, on"
+    f" by default from Kubernetes 1.36 on): {names.setting('dra_shares')} has no effect, and claims get whole"
+    " GPUs."
+)
 
 
 class Wanted(Protocol):
     """Knows the devices that are to be published."""
 
-    def __call__(self, *, with_taints: bool) -> tuple[Entry, ...] | None:
-        """The devices, with or without taints; None while they are not known."""
+    def __call__(self, *, with_taints: bool, with_shares: bool) -> tuple[Entry, ...] | None:
+        """The devices, with or without taints and shares; None while they are not known."""
         ...
 
 
@@ -53,7 +60,7 @@ class SlicePublisher:
         self._clock = clock
         self._backoff = Backoff()
         self._wake = threading.Event()
-        self._with_taints = True
+        self._with_taints = self._with_shares = True
         self._problem: str | None = "The devices have not been published yet."
         self._foreign: str | None = None
 
@@ -103,7 +110,7 @@ class SlicePublisher:
         )
         if foreign:
             return
-        found = self._wanted(with_taints=self._with_taints)
+        found = self._wanted(with_taints=self._with_taints, with_shares=self._with_shares)
         if found is None:
             return
         want = {f"{ours}{number}": part for number, part in enumerate(parts(found))}
@@ -131,10 +138,7 @@ class SlicePublisher:
                 stored = self._kube.patch(RESOURCE_SLICES, name, {"spec": spec})
             else:
                 stored = self._kube.create(RESOURCE_SLICES, body)
-            if self._with_taints and _tainted(part) != _tainted(stored.spec.devices):
-                # An API server before 1.36 drops taints: there unhealthy devices are left out.
-                self._with_taints = False
-                self._wake.set()
+            self._learn(part, stored)
         for name in have.keys() - want.keys():
             try:
                 self._kube.delete(RESOURCE_SLICES, name)
@@ -142,20 +146,31 @@ class SlicePublisher:
                 continue
         log.info("devices for claims published", generation=generation, devices=sum(map(len, want.values())))
 
+    def _learn(self, part: tuple[Entry, ...], stored: ResourceSlice) -> None:
+        """An API server before 1.36 drops what it does not know, and says nothing."""
+        if self._with_taints and _those_with("taints", part) != _those_with("taints", stored.spec.devices):
+            self._with_taints = False  # unhealthy devices are left out
+            self._wake.set()
+        if self._with_shares and _those_with(SHARED, part) != _those_with(SHARED, stored.spec.devices):
+            self._with_shares = False
+            self._wake.set()
+            log.warning("GPUs are not given in shares by claims", message=NO_SHARES)
+
     def _owner(self) -> dict[str, str]:
         node = self._kube.get(NODES, self._node)
         return {"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": node.metadata.uid}
 
 
-def _tainted(devices: tuple[Entry, ...]) -> list[str]:
-    return [device["name"] for device in devices if device.get("taints")]
+def _those_with(field: str, devices: tuple[Entry, ...]) -> list[str]:
+    return [device["name"] for device in devices if device.get(field)]
 
 
 def _comparable(devices: tuple[Entry, ...]) -> list[Entry]:
-    """The devices, without what the API server adds to them."""
+    """The devices, without what the API server adds to them and without its spelling of amounts."""
     return [
         {
             **device,
+            "capacity": _amounts(device.get("capacity") or {}),
             "taints": [
                 {key: value for key, value in taint.items() if key != "timeAdded"}
                 for taint in device.get("taints") or ()
@@ -163,3 +178,13 @@ def _comparable(devices: tuple[Entry, ...]) -> list[Entry]:
         }
         for device in devices
     ]
+
+
+def _amounts(value: Any) -> Any:
+    """The same with each quantity as a number: the API server writes 16777216000 as 16777216k."""
+    if isinstance(value, dict):
+        return {key: _amounts(one) for key, one in value.items()}
+    try:
+        return parse_amount(str(value))
+    except QuantityError:
+        return value

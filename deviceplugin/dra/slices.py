@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cluster import claim_names
+from cluster.objects.claim_shares import MEMORY, MIB
 from deviceplugin.advertised import device_name
 from deviceplugin.node.feature_labels import family
 from deviceplugin.nvml.inventory import NodeDevice
@@ -17,7 +18,8 @@ MOST: Final = 64
 """Devices in one slice: the limit for devices with taints."""
 PCI_ATTRIBUTE: Final = "resource.kubernetes.io/pciBusID"
 NUMA_ATTRIBUTE: Final = "resource.kubernetes.io/numaNode"
-MIB: Final = 2**20
+LEAST_SHARE: Final = 256
+"""MiB: a request for less is one for so much. A process takes about as much before it allocates any."""
 LONGEST_STRING: Final = 64
 """Characters of an attribute's text."""
 _BRANDS: Final = ("GeForce", "Quadro", "Titan", "Tesla")
@@ -48,6 +50,7 @@ def entries(
     unhealthy: Mapping[str, str],
     taken: frozenset[str] = frozenset(),
     with_taints: bool = True,
+    shares: Mapping[str, int] | None = None,
 ) -> tuple[Entry, ...]:
     """The devices for the slices, in the order of their names.
 
@@ -57,9 +60,11 @@ def entries(
         unhealthy: UUID -> its state, in the form of a label's value: it gets no new pods.
         taken: UUIDs of devices that pods still have by the device plugin: left out until they end.
         with_taints: whether the API server knows taints of devices; if not, unhealthy devices are left out.
+        shares: UUID -> MiB, of devices that several claims may have: that is their capacity then.
     """
+    shares = shares or {}
     return tuple(
-        _entry(name, device, around, unhealthy.get(device.uuid))
+        _entry(name, device, around, state=unhealthy.get(device.uuid), share=shares.get(device.uuid, 0))
         for name, device in sorted(devices.items())
         if device.uuid not in taken and (with_taints or device.uuid not in unhealthy)
     )
@@ -83,8 +88,11 @@ def semantic(version: str) -> str | None:
     return ".".join(str(int(number)) for number in [*numbers, "0", "0"][:3])
 
 
-def _entry(name: str, device: NodeDevice, around: Surroundings, state: str | None) -> Entry:
-    entry: Entry = {"name": name, "attributes": _attributes(device, around), "capacity": _capacity(device)}
+def _entry(name: str, device: NodeDevice, around: Surroundings, *, state: str | None, share: int) -> Entry:
+    entry: Entry = {"name": name, "attributes": _attributes(device, around)}
+    entry["capacity"] = {MEMORY: _consumed(share) if share else _bytes(device.published.memory)}
+    if share:
+        entry["allowMultipleAllocations"] = True
     if state is not None:
         entry["taints"] = [{"key": claim_names.UNHEALTHY_TAINT, "value": state, "effect": "NoSchedule"}]
     return entry
@@ -119,6 +127,12 @@ def _attributes(device: NodeDevice, around: Surroundings) -> dict[str, dict[str,
     return dict(sorted(found.items()))
 
 
-def _capacity(device: NodeDevice) -> dict[str, dict[str, str]]:
-    # In bytes: the API server writes other spellings in its own way, and what is read would differ from it.
-    return {"memory": {"value": str(device.published.memory * MIB)}}
+def _bytes(mebibytes: int) -> Entry:
+    return {"value": str(mebibytes * MIB)}
+
+
+def _consumed(mebibytes: int) -> Entry:
+    """Memory that several claims can share: all of it for one that names no amount, else whole MiB."""
+    # What is consumed is written in the unit of the step.
+    amounts = {"min": f"{min(LEAST_SHARE, mebibytes)}Mi", "step": "1Mi"}
+    return {**_bytes(mebibytes), "requestPolicy": {"default": f"{mebibytes}Mi", "validRange": amounts}}

@@ -58,6 +58,7 @@ def specification(
     driver_root: Path = Path("/"),
     hooks: Sequence[Mapping[str, Any]] = (),
     kind: str = names.CDI_KIND,
+    more: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> bytes:
     """The text of the specification. Equal input gives equal text.
 
@@ -67,6 +68,7 @@ def specification(
         driver_root: the folder that has them, as the container runtime sees it.
         hooks: what the container runtime runs before a container starts.
         kind: of its devices.
+        more: device -> what is added for it besides its nodes, in the words of CDI.
     """
     common: dict[str, Any] = {"env": [f"{names.VISIBLE_DEVICES_VARIABLE}=void"]}
     if nodes.common:
@@ -79,7 +81,13 @@ def specification(
         "cdiVersion": CDI_VERSION,
         "kind": kind,
         "devices": [
-            {"name": uuid, "containerEdits": {"deviceNodes": [_node(node) for node in own]}}
+            {
+                "name": uuid,
+                "containerEdits": {
+                    "deviceNodes": [_node(node) for node in own],
+                    **(more or {}).get(uuid, {}),
+                },
+            }
             for uuid, own in sorted(nodes.of_device.items())
         ],
         "containerEdits": common,

@@ -5,7 +5,7 @@ mounted and told the amounts in its own words. Under MPS the driver limits each 
 reads itself.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,10 +16,11 @@ from cluster import mps_names
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 from cluster.objects.share_request import requested_mode
-from deviceplugin.injection.share_environment import Environment, amounts_of, share_environment
+from deviceplugin.injection.share_environment import Environment, amounts_of, share_environment, told
 
 MEMORY: Final = "{memory}"
 CORES: Final = "{cores}"
+_MOUNT_OPTIONS: Final = ("nosuid", "nodev", "rbind", "rprivate")
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,10 +82,42 @@ def share_edits(
     if is_of_mps(pod):
         found = accounted | _of_mps(pipe, least, cores)
         return ShareEdits(found, (ShareMount(str(pipe), str(pipe), is_writable=True),) if pipe else ())
+    return _in_turns(accounted, least, cores, hook)
+
+
+def claimed_edits(shares: Mapping[str, int], hook: Hook | None = None) -> ShareEdits:
+    """What the containers get that have shares by one request of a claim: in time slices.
+
+    Args:
+        shares: UUID -> MiB.
+        hook: a library for containers in time slices.
+    """
+    memory = [shares[uuid] for uuid in sorted(shares)]
+    return _in_turns(told(sorted(shares), memory, 0), min(memory), 0, hook)
+
+
+def container_edits(edits: ShareEdits) -> dict[str, object]:
+    """The same in the words of a CDI specification. Equal edits give equal values."""
+    changes: dict[str, object] = {
+        "env": [f"{name}={value}" for name, value in sorted(edits.environment.items())]
+    }
+    if edits.mounts:
+        changes["mounts"] = [
+            {
+                "hostPath": one.host,
+                "containerPath": one.path,
+                "options": ["rw" if one.is_writable else "ro", *_MOUNT_OPTIONS],
+            }
+            for one in edits.mounts
+        ]
+    return changes
+
+
+def _in_turns(accounted: Environment, memory: int, cores: int, hook: Hook | None) -> ShareEdits:
     if hook is None:
         return ShareEdits(accounted)
     mounts = tuple(ShareMount(host, path) for path, host in sorted(hook.mounts.items()))
-    return ShareEdits(_of_hook(hook, least, cores) | accounted, mounts)
+    return ShareEdits(_of_hook(hook, memory, cores) | accounted, mounts)
 
 
 def _of_mps(pipe: Path | None, memory: int, cores: int) -> Environment:

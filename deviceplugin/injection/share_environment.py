@@ -41,12 +41,24 @@ def share_environment(pod: Pod, containers: Sequence[str], devices: Iterable[Dev
     """
     shared = sorted(devices, key=lambda device: device.uuid)
     memory, cores = amounts_of(pod, containers, shared)
-    found = {names.DEVICES_VARIABLE: ",".join(device.uuid for device in shared)}
+    found = told([device.uuid for device in shared], memory, cores)
+    return found | _of_gpushare(pod, containers, shared)
+
+
+def told(uuids: Sequence[str], memory: Sequence[int], cores: int) -> Environment:
+    """What every container with shares is told, however its pod asks for them.
+
+    Args:
+        uuids: of its devices, in their order.
+        memory: MiB of each; one is 0 if no amount is said.
+        cores: percent of the compute; 0 if none is said.
+    """
+    found = {names.DEVICES_VARIABLE: ",".join(uuids)}
     if all(memory):
         found[names.GPU_MEMORY_VARIABLE] = ",".join(map(str, memory))
     if cores:
         found[names.GPU_CORES_VARIABLE] = str(cores)
-    return found | _of_gpushare(pod, containers, shared)
+    return found
 
 
 def _of_gpushare(pod: Pod, containers: Sequence[str], devices: Sequence[Device]) -> Environment:

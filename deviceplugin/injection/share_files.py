@@ -12,18 +12,15 @@ import json
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Final
 
 import structlog
 
 from cluster import names
 from cluster.objects.slots import as_a_name
 from deviceplugin.injection.cdi import CDI_VERSION
-from deviceplugin.injection.share_edits import ShareEdits
+from deviceplugin.injection.share_edits import ShareEdits, container_edits
 
 log = structlog.get_logger(__name__)
-
-_MOUNT_OPTIONS: Final = ("nosuid", "nodev", "rbind", "rprivate")
 
 
 class ShareFiles:
@@ -80,21 +77,9 @@ class ShareFiles:
 
 def specification(slot: str, edits: ShareEdits) -> bytes:
     """The text of a slot's specification. Equal input gives equal text."""
-    changes: dict[str, object] = {
-        "env": [f"{name}={value}" for name, value in sorted(edits.environment.items())]
-    }
-    if edits.mounts:
-        changes["mounts"] = [
-            {
-                "hostPath": one.host,
-                "containerPath": one.path,
-                "options": ["rw" if one.is_writable else "ro", *_MOUNT_OPTIONS],
-            }
-            for one in edits.mounts
-        ]
     spec = {
         "cdiVersion": CDI_VERSION,
         "kind": names.SHARE_KIND,
-        "devices": [{"name": as_a_name(slot), "containerEdits": changes}],
+        "devices": [{"name": as_a_name(slot), "containerEdits": container_edits(edits)}],
     }
     return json.dumps(spec, indent=2).encode() + b"\n"

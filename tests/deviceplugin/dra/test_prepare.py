@@ -1,10 +1,12 @@
 """Claims are prepared and unprepared, with crashes, boots and lost calls: no device is for two (law L1)."""
 
 import fcntl
+import json
 import tempfile
 import threading
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -16,7 +18,7 @@ from cluster.kube.resources import RESOURCE_CLAIMS
 from cluster.objects.inventory import Device
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
-from deviceplugin.dra.claim_files import ClaimFiles, Specification
+from deviceplugin.dra.claim_files import ClaimFiles, More, Specification
 from deviceplugin.dra.driver import KUBELET_STATE, ClaimDriver, Pool
 from deviceplugin.dra.prepare import ClaimReference, Refusal
 from deviceplugin.dra.prepared import PreparedClaim, PreparedFile
@@ -24,10 +26,26 @@ from tests.patience import PATIENCE
 
 NODE, TEAM = "node-a", "team"
 DEVICES = {f"gpu-{n}": f"GPU-{n}" for n in range(4)}
+SHARED = 80 * 1024
+"""MiB of each for shares."""
 
 
-def allocation(*devices: str, driver: str = names.DRA_DRIVER, **more: object) -> dict[str, object]:
-    results = [{"request": "gpu", "driver": driver, "pool": NODE, "device": one} for one in devices]
+def allocation(
+    *devices: str, driver: str = names.DRA_DRIVER, memory: int = 0, **more: object
+) -> dict[str, object]:
+    """Args: memory: MiB of a share of each device; 0 for all of it."""
+    consumed = {"consumedCapacity": {"memory": f"{memory}Mi"}} if memory else {}
+    results = [
+        {
+            "request": "gpu",
+            "driver": driver,
+            "pool": NODE,
+            "device": one,
+            "shareID": f"s{n}" if memory else None,
+        }
+        | consumed
+        for n, one in enumerate(devices)
+    ]
     return {"allocation": {"devices": {"results": results, **more}}}
 
 
@@ -41,10 +59,16 @@ class Lab:
         self.break_gpu("")
         self.start()
 
-    def start(self, specification: Specification = lambda _: b"{}") -> None:
+    def start(self, specification: Specification = lambda _, more: json.dumps(more).encode()) -> None:
         self.file = PreparedFile(self.folder / "prepared.json", self.boot)
         self.driver = ClaimDriver(
-            Pool(driver=names.DRA_DRIVER, node=NODE, devices=lambda: DEVICES, taken=lambda: self.by_plugin),
+            Pool(
+                driver=names.DRA_DRIVER,
+                node=NODE,
+                devices=lambda: DEVICES,
+                taken=lambda: self.by_plugin,
+                shares=lambda: dict.fromkeys(DEVICES.values(), SHARED),
+            ),
             self.kube,
             self.device_cache,
             file=self.file,
@@ -62,15 +86,21 @@ class Lab:
         nodes = DeviceNodes({one: (DeviceNode(f"/dev/{one}", f"/dev/{one}"),) for one in DEVICES.values()})
         self.device_cache.put(AdvertisedDevices(devices, nodes, reported=True))
 
-    def claim(self, name: str, status: dict[str, object]) -> ClaimReference:
+    def claim(self, name: str, status: dict[str, object], **request: object) -> ClaimReference:
+        requests = [{"name": "gpu", "exactly": request}] if request else None
+        spec = {"devices": {"requests": requests}}
         made = self.kube.put(
-            RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": TEAM}, "status": status}
+            RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": TEAM}, "spec": spec, "status": status}
         )
         return ClaimReference(uid=made.metadata.uid, namespace=TEAM, name=name)
 
     def knows(self, *claims: ClaimReference) -> None:
         """What the kubelet's own record of claims has."""
         (self.folder / KUBELET_STATE).write_text(" ".join(one.uid for one in claims))
+
+    def file_of(self, claim: ClaimReference) -> str:
+        name = f"{claim_names.CLAIM_CDI_PREFIX}{claim.uid}.json"
+        return self.folder.joinpath("cdi", name).read_text()
 
     def files(self) -> set[str]:
         found = (self.folder / "cdi").glob("*.json")
@@ -86,15 +116,61 @@ def refusal(lab: Lab, claim: ClaimReference) -> str:
 def test_what_cannot_be_given_is_refused_with_the_reason(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.break_gpu("GPU-3")
-    sharing = {"kind": "GpuConfig", "sharing": {"strategy": "TimeSlicing"}}
-    config = [{"opaque": {"driver": names.DRA_DRIVER, "parameters": sharing}}]
-    assert "gives no sharing" in refusal(lab, lab.claim("shares", allocation("gpu-0", config=config)))
+    config = configured({"strategy": "MPS"})
+    assert "strategy MPS is not given" in refusal(lab, lab.claim("mps", allocation("gpu-0", config=config)))
     assert "no device gpu-9" in refusal(lab, lab.claim("foreign", allocation("gpu-9")))
     assert "no new pods" in refusal(lab, lab.claim("sick", allocation("gpu-3")))
     assert "not allocated" in refusal(lab, lab.claim("early", {}))
-    assert "is gone" in refusal(lab, ClaimReference(uid="other", namespace=TEAM, name="shares"))
+    assert "is gone" in refusal(lab, ClaimReference(uid="other", namespace=TEAM, name="mps"))
     assert lab.driver.held() == frozenset()
     assert not lab.files()
+
+
+def configured(sharing: object, kind: str = "GpuConfig") -> list[dict[str, object]]:
+    return [{"opaque": {"driver": names.DRA_DRIVER, "parameters": {"kind": kind, "sharing": sharing}}}]
+
+
+@pytest.mark.parametrize(
+    ("sharing", "why"),
+    [
+        ({"strategy": "TimeSlicing"}, None),
+        ({"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Default"}}, None),
+        ({"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}, "interval Long"),
+        ({"strategy": "TimeSlicing", "timeSlicingConfig": {"length": 3}}, "no length"),
+        ({"strategy": "TimeSlicing", "mpsConfig": {"defaultActiveThreadPercentage": 50}}, "no mpsConfig"),
+        ("TimeSlicing", "no object"),
+    ],
+)
+def test_time_slices_are_given_as_they_are_and_of_no_other_length(
+    tmp_path: Path, sharing: object, why: str | None
+) -> None:
+    lab = Lab(tmp_path)
+    answer = lab.driver.prepare(lab.claim("turns", allocation("gpu-0", config=configured(sharing))))
+    assert isinstance(answer, Refusal) == (why is not None)
+    assert why is None or (isinstance(answer, Refusal) and why in answer.message)
+
+
+def test_containers_are_told_their_share_and_one_that_does_not_fit_waits(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    first = lab.claim("first", allocation("gpu-0", memory=50_000))
+    second = lab.claim("second", allocation("gpu-0", memory=30_000))
+    third = lab.claim("third", allocation("gpu-0", memory=2_000))
+    whole = lab.claim("whole", allocation("gpu-0", memory=SHARED), capacity={})
+    for claim, memory in ((first, 50_000), (second, 30_000)):
+        answer = lab.driver.prepare(claim)
+        assert isinstance(answer, PreparedClaim)
+        (edits,) = json.loads(lab.file_of(claim)).values()
+        assert edits["env"] == [f"{names.DEVICES_VARIABLE}=GPU-0", f"{names.GPU_MEMORY_VARIABLE}={memory}"]
+    assert "1920 MiB left beside team/first and team/second" in refusal(lab, third)
+    assert "in use by the claim team/first" in refusal(lab, whole)
+    lab.driver.unprepare(first.uid)
+    assert isinstance(lab.driver.prepare(third), PreparedClaim)
+    lab.driver.unprepare(second.uid)
+    lab.driver.unprepare(third.uid)
+    answer = lab.driver.prepare(whole)
+    assert isinstance(answer, PreparedClaim), "it names no amount, so it has the GPU alone and no limit"
+    assert json.loads(lab.file_of(whole)) == {}
+    assert "in use by the claim team/whole" in refusal(lab, first)
 
 
 def test_a_device_of_another_claim_is_given_once_that_one_is_over(tmp_path: Path) -> None:
@@ -159,7 +235,8 @@ def test_a_second_agent_waits_while_a_claim_is_prepared(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     tried: list[bool] = []
 
-    def specification(_: DeviceNodes) -> bytes:
+    def specification(_: DeviceNodes, more: More) -> bytes:
+        del more
         with (tmp_path / ".prepared.json.lock").open() as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -188,22 +265,31 @@ class Claims(RuleBasedStateMachine):
         self.place = tempfile.TemporaryDirectory()
         self.lab = Lab(Path(self.place.name))
         self.model: dict[ClaimReference, frozenset[str]] = {}
+        self.memory: dict[ClaimReference, int] = {}
         self.number = 0
 
     def teardown(self) -> None:
         self.place.cleanup()
 
-    @rule(devices=st.sets(st.sampled_from(sorted(DEVICES)), min_size=1, max_size=3))
-    def prepare(self, devices: set[str]) -> None:
+    @rule(
+        devices=st.sets(st.sampled_from(sorted(DEVICES)), min_size=1, max_size=3),
+        memory=st.sampled_from([0, SHARED // 4, SHARED // 2, SHARED]),
+    )
+    def prepare(self, devices: set[str], memory: int) -> None:
         self.number += 1
-        claim = self.lab.claim(f"claim-{self.number}", allocation(*sorted(devices)))
+        claim = self.lab.claim(f"claim-{self.number}", allocation(*sorted(devices), memory=memory))
         self.lab.knows(*self.model, claim)
         answer = self.lab.driver.prepare(claim)
-        taken = frozenset[str]().union(*self.model.values())
-        assert isinstance(answer, Refusal) == bool(taken & devices)
+        assert isinstance(answer, Refusal) == any(not self.fits(device, memory) for device in devices)
         if isinstance(answer, PreparedClaim):
             assert {one.device for one in answer.devices} == devices
             self.model[claim] = frozenset(devices)
+            self.memory[claim] = memory
+
+    def fits(self, device: str, memory: int) -> bool:
+        """All of a device is for one claim alone, and shares are never more than there is."""
+        there = [self.memory[claim] for claim, devices in self.model.items() if device in devices]
+        return not there or (memory > 0 and all(there) and sum(there) + memory <= SHARED)
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())

@@ -15,7 +15,7 @@ from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 from deviceplugin.dra.prepare import Refusal
 from deviceplugin.dra.prepared import PreparedClaim
 from deviceplugin.dra.registration import Endpoints
-from deviceplugin.dra.serving import ClaimServing, has_claims, held_by_claims
+from deviceplugin.dra.serving import ClaimServing, ClaimSharing, has_claims, held_by_claims
 from deviceplugin.kubelet.checkpoint import NAME, CheckpointFile
 from deviceplugin.kubelet.registration import SocketNames
 from deviceplugin.nvml.watch import NvmlReport
@@ -54,9 +54,10 @@ class Site:
             node=NODE,
             kubelet_state=self.root,
             cdi=self.root / "cdi",
-            specification=lambda _: b"{}",
+            specification=lambda _, more: json.dumps(more).encode(),
             file=self.lab.file,
             clock=FakeClock(self_advancing=True),
+            sharing=ClaimSharing(is_offered=True, reserve=512),
             is_ending=is_ending,
         )
 

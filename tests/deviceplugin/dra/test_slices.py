@@ -1,5 +1,6 @@
 """What is published of the devices, and when."""
 
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.resources import NODES, RESOURCE_SLICES
 from cluster.objects.inventory import Device
+from cluster.objects.quantity import parse_amount
 from deviceplugin.dra.slice_publisher import SlicePublisher
 from deviceplugin.dra.slices import MOST, Entry, Surroundings, entries, offered, parts
 from deviceplugin.nvml.interface import GpuFacts, MigFacts
@@ -71,24 +73,26 @@ def test_of_a_partitioned_gpu_its_parts_are_offered() -> None:
 class Lab:
     """A publisher and its API server, of which a test says whether it knows taints."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: type[FakeKube] = FakeKube) -> None:
         self.clock = FakeClock(self_advancing=True)
-        self.kube = FakeKube(self.clock)
+        self.kube = server(self.clock)
         self.kube.put(NODES, {"metadata": {"name": NODE}})
         self.unhealthy: dict[str, str] = {}
+        self.shares: dict[str, int] = {}
         self.count = 1
         self.publisher = SlicePublisher(
             self.kube, node=NODE, driver=names.DRA_DRIVER, wanted=self._wanted, clock=self.clock
         )
 
-    def _wanted(self, *, with_taints: bool) -> tuple[Entry, ...]:
+    def _wanted(self, *, with_taints: bool, with_shares: bool) -> tuple[Entry, ...]:
         devices = {
             f"gpu-{n}": msgspec.structs.replace(
                 GPU, published=msgspec.structs.replace(GPU.published, uuid=f"GPU-{n}")
             )
             for n in range(self.count)
         }
-        return entries(devices, AROUND, unhealthy=self.unhealthy, with_taints=with_taints)
+        shares = self.shares if with_shares else {}
+        return entries(devices, AROUND, unhealthy=self.unhealthy, with_taints=with_taints, shares=shares)
 
     def turn(self) -> list[dict[str, Any]]:
         """The slices after one look of the publisher."""
@@ -108,6 +112,58 @@ def test_nothing_is_written_while_nothing_changes() -> None:
     assert second["devices"][0]["taints"] == [
         {"key": claim_names.UNHEALTHY_TAINT, "value": "sick", "effect": "NoSchedule"}
     ]
+
+
+def test_a_gpu_is_offered_in_shares_of_what_can_be_shared_and_alone_to_who_names_no_amount() -> None:
+    lab = Lab()
+    lab.shares = {"GPU-0": 80000}
+    (found,) = lab.turn()
+    (device,) = found["devices"]
+    assert device["allowMultipleAllocations"] is True
+    memory = device["capacity"]["memory"]
+    assert int(memory["value"]) == 80000 * 2**20
+    policy = memory["requestPolicy"]
+    assert parse_amount(policy["default"]) == int(memory["value"])
+    least, step = (parse_amount(policy["validRange"][name]) for name in ("min", "step"))
+    assert (parse_amount(policy["default"]) - least) % step == 0, "the API server refuses it otherwise"
+
+
+def test_amounts_in_the_api_servers_spelling_are_no_news() -> None:
+    lab = Lab()
+    lab.shares = {"GPU-0": 80000}
+    (found,) = lab.turn()
+    (stored,) = lab.kube.list(RESOURCE_SLICES).items
+    found["devices"][0]["capacity"]["memory"]["value"] = "83886080k"
+    lab.kube.patch(RESOURCE_SLICES, stored.metadata.name, {"spec": found})
+    (after,) = lab.turn()
+    assert after["pool"]["generation"] == found["pool"]["generation"]
+
+
+class OldServer(FakeKube):
+    """An API server without the gate DRAConsumableCapacity: it drops what it does not know."""
+
+    def create(self, resource: Any, body: Any, **more: Any) -> Any:
+        return super().create(resource, self._dropped(body), **more)
+
+    def patch(self, resource: Any, name: str, body: Any, **more: Any) -> Any:
+        return super().patch(resource, name, self._dropped(body), **more)
+
+    @staticmethod
+    def _dropped(body: Any) -> Any:
+        stored = deepcopy(body)
+        for device in stored["spec"]["devices"]:
+            device.pop("allowMultipleAllocations", None)
+            device["capacity"]["memory"].pop("requestPolicy", None)
+        return stored
+
+
+def test_where_the_api_server_knows_no_shares_the_gpu_is_given_whole_with_all_its_memory() -> None:
+    lab = Lab(OldServer)
+    lab.shares = {"GPU-0": 80000}
+    lab.turn()
+    (second,) = lab.turn()
+    assert second["devices"][0]["capacity"] == {"memory": {"value": str(81559 * 2**20)}}
+    assert lab.turn() == [second]
 
 
 def test_many_devices_come_in_several_slices_of_one_generation() -> None:
