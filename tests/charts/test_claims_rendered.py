@@ -54,14 +54,28 @@ def test_nodes_of_claims_without_the_rights_for_it_are_refused(render: Render) -
 
 @pytest.mark.parametrize(
     ("values", "why"),
-    [({"dra": {"booking": True}}, "set dra.enabled"), (BOOKED | EXISTING, "mode dedicated")],
-    ids=["without the driver", "with the cluster's own scheduler"],
+    [
+        ({"dra": {"booking": True}}, "set dra.enabled"),
+        ({"dra": {"shares": True}}, "set dra.enabled"),
+        (BOOKED | EXISTING, "mode dedicated"),
+    ],
+    ids=["without the driver", "shared without it", "with the cluster's own scheduler"],
 )
-def test_claims_are_not_booked_where_that_cannot_be_kept(
+def test_claims_are_not_booked_or_shared_where_that_cannot_be_kept(
     render: Render, values: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(ClusterError, match=why):
         render(values)
+
+
+@pytest.mark.parametrize(("kubernetes", "is_refused"), [("v1.35.9", True), ("v1.36.0", False)])
+def test_claims_share_gpus_only_where_the_api_server_adds_up_capacity(
+    program: Path, tmp_path: Path, kubernetes: str, *, is_refused: bool
+) -> None:
+    values = {"dra": {"enabled": True, "shares": True}}
+    with pytest.raises(ClusterError, match="consumable capacity") if is_refused else nullcontext():
+        text = chart.render(program, tmp_path, values, ("resource.k8s.io/v1",), kubernetes=kubernetes)
+        assert f"name: {names.setting('dra_shares')}" in text
 
 
 @pytest.mark.parametrize(("kubernetes", "is_refused"), [("v1.36.4", True), ("v1.37.0-rc.1", False)])
