@@ -344,6 +344,16 @@ def asks_for_gpus(pod: Pod) -> bool:
     return bool(container_needs(pod))
 
 
+def is_for_gpus(pod: Pod) -> bool:
+    """Whether a pod asks for GPUs, or has claims and was admitted as one for GPUs, also when they are over.
+
+    Raises:
+        QuantityError: a GPU amount is not a whole number.
+    """
+    has_class = pod.spec.priority_class_name in (names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS)
+    return asks_for_gpus(pod) or (bool(pod.spec.resource_claims) and has_class)
+
+
 def requested_models(pod: Pod) -> frozenset[str]:
     """Models that the pod accepts, in label form; empty for any."""
     text = pod.metadata.annotation(names.MODEL) or ""

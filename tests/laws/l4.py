@@ -19,7 +19,7 @@ from typing import Final
 from cluster import names
 from cluster.kube.resources import PodTemplate
 from cluster.objects.kubelet_rejection import is_rejected_by_kubelet, start_error
-from cluster.objects.pods import Pod, asks_for_gpus, is_live, is_terminal, is_terminating
+from cluster.objects.pods import Pod, asks_for_gpus, is_for_gpus, is_live, is_terminal, is_terminating
 from tests.laws.changes import Change
 from tests.laws.cover import cover
 from tests.laws.departures import Departure, deleted_by_us, departure, taken_for
@@ -115,8 +115,8 @@ class Comebacks:
             yield f"{pod.key} comes back, though a controller brings the pod {origin} back."
         elif taken and taken.for_good:
             yield f"{pod.key} comes back, though it was decided that the pod {origin} is gone for good."
-        elif taken and asks_for_gpus(pod) != _is_as_it_was(taken.pod):
-            how = "with" if asks_for_gpus(pod) else "without"
+        elif taken and is_for_gpus(pod) != _is_as_it_was(taken.pod):
+            how = "with" if is_for_gpus(pod) else "without"
             yield f"{pod.key} comes back {how} its GPUs, which is not how the pod {origin} was to come back."
 
     def overdue(self, state: State, now: datetime, last_fault: datetime | None) -> Iterator[str]:

@@ -20,7 +20,7 @@ from tests.scenarios.claiming import (
     world_of_claims,
 )
 from tests.scenarios.person import NAMESPACE
-from tests.scenarios.seeing import has_left, is_back, runs, uid_of, waits
+from tests.scenarios.seeing import has_left, is_back, is_gone, runs, uid_of, waits
 from tests.scenarios.world import World
 
 Claims = Callable[..., World]
@@ -79,6 +79,17 @@ def test_nobody_gets_a_notice_before_kube_scheduler_knows_what_is_kept(claims: C
     world.until(has_notice, "bob's pod is told")
     assert world.loop.now - since >= KNOWN_AFTER
     world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
+
+
+def test_a_pod_with_a_claim_whose_container_could_not_be_started_comes_back_with_it(claims: Claims) -> None:
+    world = claims(gpus=1)
+    world.run(1)
+    world.kubelets["n0"].is_runtime_away = True
+    uid = world.bob.create(claiming("bob-1"))
+    world.until(lambda: is_gone(world, "bob-1", uid), "it has failed, and goes")
+    world.kubelets["n0"].is_runtime_away = False
+    world.until(lambda: runs(world, "bob-1"), "it has come back")
+    assert devices_of_claims(world)["n0/gpu-0"] == [f"bob-1-gpu-{uid_of(world, 'bob-1')}"]
 
 
 def test_what_a_dead_controller_has_kept_is_given_to_nobody_and_comes_free_when_it_is_back(

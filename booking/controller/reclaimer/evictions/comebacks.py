@@ -36,7 +36,7 @@ from cluster.kube.errors import (
 )
 from cluster.kube.resources import PodTemplate
 from cluster.objects.meta import Meta
-from cluster.objects.pods import Condition, Pod, asks_for_gpus, container_needs, is_terminating
+from cluster.objects.pods import Condition, Pod, container_needs, is_for_gpus, is_terminating
 from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -310,7 +310,7 @@ class Comebacks:
 def _return_event(pod: Pod, template: PodTemplate) -> tuple[str, str]:
     """Reason and message of the Event on the pod that has come back: what it asks for, not what we sent."""
     message = template.metadata.annotation(names.COMEBACK_MESSAGE) or ""
-    if not asks_for_gpus(pod):
+    if not is_for_gpus(pod):
         return event_reasons.CAME_BACK, f"This pod came back without a GPU. {message}".rstrip()
     if how(template.metadata) == "without-gpu":
         amounts = Counter[str]()

@@ -13,7 +13,7 @@ from cluster import names
 from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.objects.failed_pods import FailedPod
 from cluster.objects.kubelet_rejection import is_rejected_by_kubelet, start_error
-from cluster.objects.pods import Pod, asks_for_gpus
+from cluster.objects.pods import Pod, is_for_gpus
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
@@ -31,7 +31,7 @@ start``: it has failed like this so often that the cause seems to be the pod its
 
 def verdict(pod: FailedPod) -> Verdict:
     """What becomes of a pod that has failed; one with a controller is left to it."""
-    if pod.metadata.controller or not asks_for_gpus(pod):
+    if pod.metadata.controller or not is_for_gpus(pod):
         return "not ours"
     error = start_error(pod)
     if error is not None and not pod.status.has_begun:

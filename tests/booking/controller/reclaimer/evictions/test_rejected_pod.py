@@ -58,6 +58,16 @@ def test_a_pod_that_another_node_or_a_later_try_could_accept_comes_back(reason: 
     assert verdict(failed(reason, spec={"restartPolicy": "Never"})) == "comes back"
 
 
+@pytest.mark.parametrize("known_as", [names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS, None])
+def test_a_pod_with_a_claim_comes_back_if_it_was_admitted_as_one_for_gpus(known_as: str | None) -> None:
+    """Its claim has given the devices back by then."""
+    claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]}
+    spec = claims | ({"priorityClassName": known_as} if known_as else {})
+    assert verdict(failed(gpus=False, spec=spec)) == ("comes back" if known_as else "not ours")
+    without = {"priorityClassName": known_as} if known_as else {}
+    assert verdict(failed(gpus=False, spec=without)) == "not ours"
+
+
 def test_a_pod_without_gpus_is_not_ours() -> None:
     assert verdict(failed(gpus=False)) == "not ours"
 
