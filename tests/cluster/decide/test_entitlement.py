@@ -32,6 +32,43 @@ def covered(*pods: PodBuilder, bookings: tuple[Booking, ...] = (), now: datetime
     return {uid.removeprefix("uid-"): booking.name for uid, booking in result.items()}
 
 
+def test_a_pod_of_a_running_booking_is_covered() -> None:
+    assert covered(of_alice("p")) == {"p": "b-1"}
+
+
+def test_a_booking_covers_from_its_start_up_to_but_not_at_its_end() -> None:
+    booking = a_booking(start=EPOCH, end=EPOCH + HOUR)
+    moments = [
+        EPOCH - timedelta(microseconds=1),
+        EPOCH,
+        EPOCH + HOUR - timedelta(microseconds=1),
+        EPOCH + HOUR,
+    ]
+    covers = [bool(covered(of_alice("p"), bookings=(booking,), now=now)) for now in moments]
+    assert covers == [False, True, True, False]
+
+
+def test_a_pod_that_refuses_the_booked_model_is_not_covered() -> None:
+    pod = of_alice("p")
+    assert covered(pod.with_annotation(names.NOT_MODEL, A100)) == {}
+    assert covered(pod.with_annotation(names.NOT_MODEL, A6000)) == {"p": "b-1"}
+
+
+def test_no_pod_of_another_user_is_covered() -> None:
+    assert covered(a_pod("p").of("bob").asks(1)) == {}
+    assert covered(a_pod("p").asks(1)) == {}
+
+
+def test_older_pods_are_covered_first_and_no_more_than_were_booked() -> None:
+    pods = [of_alice("third", minutes=3), of_alice("first", minutes=1), of_alice("second", minutes=2)]
+    assert set(covered(*pods, bookings=(a_booking(count=2),))) == {"first", "second"}
+
+
+def test_pods_created_in_the_same_second_are_covered_in_the_order_of_their_names() -> None:
+    pods = [replace(of_alice("worker-1"), uid="uid-0"), replace(of_alice("worker-0"), uid="uid-9")]
+    assert covered(*pods) == {"9": "b-1"}
+
+
 def test_a_claim_that_pods_share_counts_once_for_a_booking() -> None:
     def having(name: str, *claims: tuple[str, int]) -> Candidate:
         uids, counts = zip(*claims, strict=True)
@@ -73,6 +110,32 @@ def test_a_pod_that_is_too_big_is_skipped_and_a_smaller_one_is_covered() -> None
     assert set(covered(*pods, bookings=(a_booking(count=2),))) == {"small"}
 
 
+def test_a_covered_pod_keeps_its_cover_when_an_older_pod_appears() -> None:
+    returned, running = of_alice("returned"), of_alice("running", minutes=5)
+    annotated = running.with_annotation(names.BOOKING, "b-1")
+    assert set(covered(returned, annotated)) == {"running"}
+
+
+def test_a_forged_annotation_does_not_reach_another_user_s_booking() -> None:
+    forged = a_pod("p").of("bob").asks(1).with_annotation(names.BOOKING, "b-1")
+    assert covered(forged, of_alice("hers")) == {"hers": "b-1"}
+
+
+def test_a_recreated_pod_keeps_its_place_in_the_order() -> None:
+    returned = of_alice("returned", minutes=9).with_annotation(names.FIRST_CREATED, "2026-11-23T09:00:00Z")
+    assert set(covered(returned, of_alice("other", minutes=1))) == {"returned"}
+
+
+def test_pods_that_leave_or_have_ended_use_no_cover() -> None:
+    gone = [of_alice("leaving").terminating(), of_alice("ended").ended()]
+    assert set(covered(*gone, of_alice("next", minutes=1))) == {"next"}
+
+
+def test_a_request_for_another_model_is_not_covered() -> None:
+    assert covered(of_alice("p").wants(A6000)) == {}
+    assert covered(of_alice("p").wants(A6000, A100)) == {"p": "b-1"}
+
+
 def test_a_bound_pod_is_covered_only_on_the_booked_model() -> None:
     def bound(uuid: str) -> Candidate:
         found = candidate(of_alice("p").on("n0").obj, held={"main": (uuid,)}, models=MODELS)
@@ -84,6 +147,17 @@ def test_a_bound_pod_is_covered_only_on_the_booked_model() -> None:
     assert not entitlement([a_booking()], [bound("GPU-unknown")], EPOCH)
 
 
+def test_a_booking_of_a_namespace_covers_only_pods_in_it() -> None:
+    assert covered(of_alice("p"), bookings=(a_booking(namespace="elsewhere"),)) == {}
+    assert covered(of_alice("p"), bookings=(a_booking(namespace="default"),)) == {"p": "b-1"}
+
+
+def test_two_bookings_cover_as_many_pods_as_both_together() -> None:
+    pods = [of_alice("p"), of_alice("q", minutes=1), of_alice("r", minutes=2)]
+    both = (a_booking("b-1"), a_booking("b-2", start=EPOCH - HOUR))
+    assert covered(*pods, bookings=both) == {"p": "b-2", "q": "b-1"}
+
+
 def test_a_booking_that_begins_as_another_ends_takes_its_pod_over_without_a_gap() -> None:
     bookings = (
         a_booking("b-1", start=EPOCH - HOUR, end=EPOCH),
@@ -92,6 +166,24 @@ def test_a_booking_that_begins_as_another_ends_takes_its_pod_over_without_a_gap(
     annotated = of_alice("p").with_annotation(names.BOOKING, "b-1")
     moments = (EPOCH - timedelta(microseconds=1), EPOCH)
     assert [covered(annotated, bookings=bookings, now=now) for now in moments] == [{"p": "b-1"}, {"p": "b-2"}]
+
+
+def test_a_pod_is_covered_by_one_booking_and_leaves_the_other_for_the_next() -> None:
+    both = (a_booking("b-1", count=2), a_booking("b-2", count=1))
+    pods = [of_alice("large", gpus=2), of_alice("small", minutes=1), of_alice("late", minutes=2)]
+    assert covered(*pods, bookings=both) == {"large": "b-1", "small": "b-2"}
+
+
+def test_two_bookings_do_not_add_up_for_one_pod() -> None:
+    assert covered(of_alice("p", gpus=2), bookings=(a_booking("b-1"), a_booking("b-2"))) == {}
+
+
+def test_each_of_several_bookings_covers_only_its_own_model() -> None:
+    both = (a_booking("b-1", model=A100), a_booking("b-2", model=A6000))
+    pods = [of_alice("any"), of_alice("small", minutes=1).wants(A6000), of_alice("more", minutes=2)]
+    assert covered(*pods, bookings=both) == {"any": "b-1", "small": "b-2"}
+    picky = [of_alice("first").wants(A6000), of_alice("second", minutes=1).wants(A6000)]
+    assert covered(*picky, bookings=both) == {"first": "b-2"}
 
 
 def test_a_pod_with_devices_of_two_models_is_covered_by_neither() -> None:

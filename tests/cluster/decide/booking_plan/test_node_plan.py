@@ -45,5 +45,25 @@ def test_items_that_share_an_instant_overlap_however_long_ago_they_began(
     assert list(_plan().overlapping(start, end)) == expected
 
 
+def test_a_later_item_that_is_longer_than_all_before_is_found() -> None:
+    plan = NodePlan.of(4, [SHORT], []).plus(LONG)
+    assert list(plan.overlapping(45, 46)) == [LONG]
+
+
+def test_a_later_shorter_item_does_not_hide_a_longer_one() -> None:
+    plan = NodePlan.of(4, [LONG], []).plus(SHORT)
+    assert list(plan.overlapping(45, 46)) == [LONG]
+
+
 def test_blocked_time_is_maintenance_alone() -> None:
     assert _plan().blocked(0, 60).spans() == [NIGHT]
+
+
+def test_an_item_that_is_added_and_taken_away_again_leaves_the_node_as_it_was() -> None:
+    item = Item(10, "b-3", 0, 35, 1)
+    before = _plan()
+    with_it = before.plus(item)
+    after = with_it.minus(item)
+    assert (with_it.room(10, 20), before.room(10, 20)) == (2, 3)
+    assert after.load.spans() == before.load.spans()
+    assert list(after.items) == list(before.items) == [LONG, SHORT]

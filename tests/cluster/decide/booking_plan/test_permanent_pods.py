@@ -50,6 +50,15 @@ def test_the_caller_s_supply_of_nodes_is_used_where_it_is_known() -> None:
     assert not pods.allows_permanent("n0", {GPU: 1}, {A100})
 
 
+def test_a_repeated_question_gets_the_same_answer() -> None:
+    pods = PermanentPods(inputs_of(_MIXED, booked()))
+    assert [pods.allows_permanent("n0", {GPU: count}, {A100}) for count in (2, 1, 2)] == [
+        False,
+        True,
+        False,
+    ]
+
+
 def test_the_device_of_a_booking_is_free_after_its_end() -> None:
     over = a_booking(start=EPOCH - timedelta(days=1), end=EPOCH, places=[{"node": "n0", "count": 1}])
     assert PermanentPods(inputs_of(_MIXED, over)).allows_permanent("n0", {GPU: 2}, {A100})

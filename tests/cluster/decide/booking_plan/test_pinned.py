@@ -61,6 +61,17 @@ def test_a_single_device_keeps_its_place_where_its_pod_s_node_has_maintenance_be
     assert found == [("n1", is_beside, 1)]
 
 
+def test_another_booking_s_plan_does_not_keep_a_single_device_from_following_its_pod() -> None:
+    later = _planned("b-2", 90, ("n1", 1))
+    found = _pinned({"n0": 1, "n1": 1}, _planned("b-1", 90, ("n0", 1)), later, pins={"b-1": {"n1": 1}})
+    assert found == [("n1", False, 1)]
+
+
+def test_only_as_many_single_devices_follow_as_have_pods() -> None:
+    found = _pinned({"n0": 2, "n1": 1}, _planned("b-1", 90, ("n0", 2)), pins={"b-1": {"n0": 1, "n1": 1}})
+    assert found == [("n0", False, 1), ("n1", False, 1)]
+
+
 def test_off_plan_devices_on_two_nodes_are_distinct_items() -> None:
     booking = _planned("b-1", 90, ("n0", 3))
     model_plan = ModelPlan({"n0": 3, "n1": 0, "n2": 0}, booking.placed())
@@ -93,6 +104,12 @@ def test_a_node_fits_its_pods_where_it_has_devices_for_all_of_them_at_every_inst
     assert pinned.fits("n0", start, end) == fits
 
 
+def test_a_node_without_pods_fits_even_without_devices_or_during_maintenance() -> None:
+    pinned = Pinned.of(ModelPlan({"n0": 0, "n1": 1}, blocks=[("n1", *NIGHT, 1)]), [], {})
+    assert pinned.fits("n0", 0, 90)
+    assert pinned.fits("n1", 0, 300)
+
+
 # --- whole bookings ------------------------------------------------------------------------------------
 def _whole(
     devices: dict[str, int], pods: dict[str, int], *others: tuple[Item, str], node: str = "n0"
@@ -111,6 +128,12 @@ def _there(attempt: PlanAttempt, node: str) -> list[Item]:
     node_plan = attempt.node_plan(node)
     assert node_plan is not None
     return list(node_plan.items)
+
+
+def test_a_whole_booking_stays_with_its_pods_on_its_own_node() -> None:
+    found, attempt = _whole({"n0": 2, "n1": 2}, {"n0": 1})
+    assert found == [(_ALL_OF_IT, "n0")]
+    assert dict(attempt.places) == {}
 
 
 def test_a_whole_booking_follows_its_pods_where_there_is_room_for_all_of_it() -> None:
@@ -132,6 +155,34 @@ def test_a_whole_booking_keeps_its_place_without_room_and_its_pods_count_off_the
     stray = Item(0, "b-1", OFF_PLAN, 90, 1)
     assert found == [(stray, "n1")]
     assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([_ALL_OF_IT], [stray])
+
+
+def test_devices_of_other_bookings_are_no_room_for_a_whole_booking() -> None:
+    other = Item(80, "b-2", 0, 99, 1)
+    found, _ = _whole({"n0": 2, "n1": 2}, {"n1": 1}, (other, "n1"))
+    assert found == [(Item(0, "b-1", OFF_PLAN, 90, 1), "n1")]
+
+
+def test_a_pod_on_an_unknown_node_pins_nothing() -> None:
+    found, attempt = _whole({"n0": 2}, {"gone": 1})
+    assert found == []
+    assert _there(attempt, "n0") == [_ALL_OF_IT]
+
+
+# --- single devices ------------------------------------------------------------------------------------
+def test_pods_on_their_own_nodes_pin_as_many_items_as_they_have_devices() -> None:
+    found = _pinned({"n0": 3}, _planned("b-1", 90, ("n0", 3)), pins={"b-1": {"n0": 2}})
+    assert found == [("n0", False, 1), ("n0", False, 1)]
+
+
+def test_more_pods_than_the_booking_has_devices_pin_no_more_than_it_has() -> None:
+    found = _pinned({"n0": 1, "n1": 5}, _planned("b-1", 90, ("n0", 1)), pins={"b-1": {"n1": 3}})
+    assert found == [("n1", False, 1)]
+
+
+def test_single_devices_do_not_follow_pods_to_an_unknown_node() -> None:
+    found = _pinned({"n0": 1}, _planned("b-1", 90, ("n0", 1)), pins={"b-1": {"gone": 1}})
+    assert found == []
 
 
 def test_items_whose_old_node_has_no_pods_follow_and_leave_it() -> None:

@@ -49,6 +49,31 @@ def _check(
     return made
 
 
+# --- when a check is needed --------------------------------------------------------------------------
+def test_no_check_is_needed_where_only_single_devices_are_booked() -> None:
+    assert _found({"n0": 2}, _single("b-1", "n0")) is None
+
+
+def test_a_check_of_single_devices_is_made_when_the_caller_asks_for_all() -> None:
+    assert _found({"n0": 2}, _single("b-1", "n0"), is_all=True) is not None
+
+
+def test_no_check_is_needed_where_nothing_is_booked_even_when_the_caller_asks_for_all() -> None:
+    assert _found({"n0": 2}, is_all=True) is None
+
+
+def test_a_check_is_needed_when_a_booking_needs_one_node() -> None:
+    assert _found({"n0": 2}, _single("b-1", "n0"), _whole("b-2", "n0")) is not None
+
+
+def test_a_booking_of_another_model_needs_no_check() -> None:
+    assert _found({"n0": 2}, a_booking(model=A6000, count=2, topology="single-node")) is None
+
+
+def test_a_booking_that_ends_at_this_instant_is_over() -> None:
+    assert _found({"n0": 2}, _whole("b-1", "n0", start=EPOCH - 4 * HOUR)) is None
+
+
 @pytest.mark.parametrize(
     ("block", "node", "is_needed"),
     [
@@ -87,6 +112,11 @@ def test_a_pod_may_go_where_its_booking_is_planned_and_to_a_free_node() -> None:
     assert check.allows("b-1", "n1", 1)
 
 
+def test_a_pod_may_not_take_the_only_node_of_a_booking_that_has_begun() -> None:
+    check = _check({"n0": 1, "n1": 2}, _single("b-1", "n0"), _whole("b-2", "n1"))
+    assert not check.allows("b-1", "n1", 1)
+
+
 def test_a_pod_may_take_a_place_from_which_a_booking_that_has_not_begun_can_move() -> None:
     later = _whole("b-2", "n1", start=EPOCH + HOUR)
     assert _check({"n0": 1, "n1": 2, "n2": 2}, _single("b-1", "n0"), later).allows("b-1", "n1", 1)
@@ -101,11 +131,30 @@ def test_a_place_is_free_from_the_instant_at_which_the_other_booking_ends() -> N
     assert not _check({"n0": 2, "n1": 2}, first, overlapping).allows("b-2", "n0", 2)
 
 
+def test_a_pod_may_not_have_more_devices_than_its_booking_has_left() -> None:
+    booking = a_booking("b-1", count=2, places=[{"node": "n0", "count": 1}, {"node": "n1", "count": 1}])
+    assert _check({"n0": 3, "n1": 1}, booking).allows("b-1", "n0", 2)
+    assert not _check({"n0": 3, "n1": 1}, booking).allows("b-1", "n0", 3)
+
+
+def test_a_booking_whose_devices_are_all_in_use_allows_no_further_pod() -> None:
+    check = _check({"n0": 2}, _single("b-1", "n0"), pins={"b-1": {"n0": 1}})
+    assert check.has("b-1", "n0") == 0
+    assert not check.allows("b-1", "n0", 1)
+
+
 def test_an_unknown_booking_may_go_to_any_known_node_and_to_no_other() -> None:
     check = _check({"n0": 1}, _single("b-1", "n0"))
     assert check.allows("unknown", "n0", 1)
     assert not check.allows("unknown", "gone", 1)
     assert not check.allows("b-1", "gone", 1)
+
+
+# --- a booking of one node ---------------------------------------------------------------------------
+def test_a_whole_booking_has_its_devices_where_it_is_planned_however_many_its_pods_use() -> None:
+    check = _check({"n0": 2, "n1": 2}, _whole("b-1", "n0"), pins={"b-1": {"n0": 1}})
+    assert (check.has("b-1", "n0"), check.has("b-1", "n1"), check.has("unknown", "n0")) == (2, 0, 0)
+    assert check.allows("b-1", "n0", 1)
 
 
 def test_a_whole_booking_without_pods_may_move_to_a_node_that_has_room_for_all_of_it() -> None:
@@ -145,10 +194,20 @@ def test_a_pod_may_stay_for_good_where_a_later_booking_can_move() -> None:
     assert not _check({"n0": 1}, later).allows_permanent("n0", 1)
 
 
+def test_a_pod_may_stay_for_good_on_a_node_that_has_nothing_of_the_model() -> None:
+    assert _check({"n0": 1}, _single("b-1", "n0")).allows_permanent("unknown", 1)
+
+
 def test_a_booking_without_a_place_gets_one_before_devices_are_taken_for_good() -> None:
     check = _check({"n0": 1, "n1": 1}, _single("b-1"), _single("b-2"))
     assert not check.allows_permanent("n0", 1)
     assert not check.allows_permanent("n1", 1)
+
+
+def test_a_pod_may_not_stay_for_good_on_devices_of_a_booking_s_pods() -> None:
+    running = _check({"n0": 1, "n1": 1}, _single("b-1", "n0"), pins={"b-1": {"n0": 1}})
+    assert not running.allows_permanent("n0", 1)
+    assert running.allows_permanent("n1", 1)
 
 
 def test_a_pod_may_stay_for_good_where_another_booking_gives_way_to_repair_the_plan() -> None:
@@ -229,6 +288,18 @@ def test_pods_of_a_booking_without_a_place_hold_their_devices_against_others() -
     assert [(item.size, node) for item, node in check.pinned["b-1"]] == [(1, "n1")]
 
 
+def test_pods_of_a_booking_without_a_place_hold_nothing_on_an_unknown_node() -> None:
+    check = _check({"n0": 1}, _single("b-1"), pins={"b-1": {"gone": 1}})
+    assert check.pinned == {"b-1": []}
+    assert check.allows("b-1", "n0", 1)
+
+
+def test_pods_of_a_booking_that_is_over_or_unknown_hold_nothing() -> None:
+    over = _single("b-0", "n0", start=EPOCH - 4 * HOUR)
+    check = _check({"n0": 1}, over, _single("b-1", "n0"), pins={"b-0": {"n0": 1}, "unknown": {"n0": 1}})
+    assert (check.pinned, list(check.placed)) == ({}, ["b-1"])
+
+
 def test_a_whole_booking_whose_pods_run_elsewhere_does_not_move_but_they_may_have_more() -> None:
     there = _whole("b-1", "n0")
     check = _check({"n0": 2, "n1": 1, "n2": 2}, there, pins={"b-1": {"n1": 1}})
@@ -258,6 +329,14 @@ def test_a_booking_that_has_begun_makes_room_for_one_without_a_place_only_when_i
     check = _check({"n0": 1, "n1": 2, "n2": 2}, *begun, _whole("b-3", "n0", start=EPOCH + HOUR))
     assert not check.holds()
     assert check.holds(with_begun=True)
+
+
+def test_asking_whether_the_plan_holds_does_not_change_it() -> None:
+    check = _check({"n0": 0, "n1": 1}, _single("b-1", "n0"))
+    before = {name: list(plan.items) for name, plan in check.plan.node_plans.items()}
+    assert check.holds(with_begun=True)
+    assert not check.holds()
+    assert {name: list(plan.items) for name, plan in check.plan.node_plans.items()} == before
 
 
 # --- the input of a check ----------------------------------------------------------------------------

@@ -67,6 +67,10 @@ def test_an_empty_node_gives_its_devices_by_model() -> None:
     )
 
 
+def test_a_node_without_devices_gives_nothing() -> None:
+    assert node_supply(_view(devices=()), _snapshot()) == NodeSupply({}, {}, {})
+
+
 def test_a_node_with_an_unreadable_inventory_supplies_nothing() -> None:
     view = NodeView("n0", devices=(FIRST,), fault="It cannot be read.")
     assert node_supply(view, _snapshot()) == NodeSupply({}, {}, {})
@@ -123,6 +127,29 @@ def test_a_booked_pod_that_hangs_takes_its_device_out_of_the_supply() -> None:
     assert (supply.devices, supply.pins) == ({A100: 1}, {"b-1": 1})
 
 
+def test_the_devices_of_all_pods_of_a_booking_are_summed() -> None:
+    one = _running("p").obj
+    two = a_pod("q").asks(1).on("n0", {"main": (SECOND.uuid,)}).obj
+    cover = {pod.metadata.uid: a_booking() for pod in (one, two)}
+    assert node_supply(_view(_held(one), _held(two)), _snapshot(one, two, cover=cover)).pins == {"b-1": 2}
+
+
+def test_a_pod_that_holds_several_devices_counts_with_all_of_them() -> None:
+    pod = a_pod().asks(2).on("n0", {"main": (FIRST.uuid, SECOND.uuid)})
+    booked, stays = pod.obj, pod.of_a_daemon_set().obj
+    cover = {booked.metadata.uid: a_booking()}
+    assert node_supply(_view(_held(booked)), _snapshot(booked, cover=cover)).pins == {"b-1": 2}
+    assert node_supply(_view(_held(stays)), _snapshot(stays)) == NodeSupply({}, {A100: 0}, {})
+
+
+def test_pods_of_two_bookings_are_distinguished() -> None:
+    one = _running("p").obj
+    two = a_pod("q").asks(1).on("n0", {"main": (SECOND.uuid,)}).obj
+    cover = {one.metadata.uid: a_booking("b-1"), two.metadata.uid: a_booking("b-2")}
+    supply = node_supply(_view(_held(one), _held(two)), _snapshot(one, two, cover=cover))
+    assert supply.pins == {"b-1": 1, "b-2": 1}
+
+
 def test_a_booked_pod_on_a_node_that_is_gone_still_counts_there() -> None:
     pod = _running().obj
     instant = _snapshot(pod, cover={pod.metadata.uid: a_booking()}, gone=frozenset({"n0"}))
@@ -136,10 +163,21 @@ def test_a_booked_pod_s_unhealthy_device_is_unavailable_and_still_its_booking_s(
     assert (supply.devices, supply.pins) == ({A100: 1}, {"b-1": 1})
 
 
+def test_an_unhealthy_device_that_is_held_for_good_is_subtracted_once() -> None:
+    pod = _running().of_a_daemon_set().obj
+    view = _view(_held(pod), devices=(a100(0, health="unhealthy"), SECOND))
+    assert node_supply(view, _snapshot(pod)).devices == {A100: 1}
+
+
 def test_not_even_the_pods_of_an_unreadable_node_are_counted() -> None:
     pod = _running().obj
     view = NodeView("n0", devices=(FIRST,), holdings=(_held(pod),), fault="It cannot be read.")
     assert node_supply(view, _snapshot(pod, cover={pod.metadata.uid: a_booking()})) == NodeSupply({}, {}, {})
+
+
+def test_a_node_whose_agent_is_quiet_for_a_while_keeps_its_devices() -> None:
+    instant = replace(_snapshot(), quiet=frozenset({"n0"}))
+    assert node_supply(_view(), instant).devices == {A100: 2}
 
 
 def test_unidentified_mig_devices_are_subtracted_from_no_whole_gpu() -> None:
@@ -208,3 +246,8 @@ def test_a_gpu_that_is_cut_is_in_the_supply_as_its_mig_devices_under_their_resou
         A100: names.GPU_RESOURCE,
         renamed.model: "own",
     }
+
+
+def test_models_are_counted_under_one_spelling() -> None:
+    supply = node_supply(_view(devices=(a100(0, model="NVIDIA A100-SXM4-80GB"), SECOND)), _snapshot())
+    assert supply.devices == {A100: 2}

@@ -17,7 +17,7 @@ from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
 from cluster.objects.namespaces import Namespace
 from tests.cluster.decide.explain.snapshots import DAY, NOW, UNTIL, alices, running, snapshot
-from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_booking, a_node, a_pod
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_booking, a_node, a_pod
 
 _ANY_TIME = "A booked pod that finds no free GPU may take its GPUs at any time."
 _ORDER = encode_order(EvictOrder(by="bob", reason="The rack is on fire.", at=NOW))
@@ -96,6 +96,15 @@ def test_nothing_is_given_or_taken_on_a_node_whose_agent_is_not_alive(
     seen = snapshot(running())
     view, _ = seen.node_snapshots["n0"]
     assert _where(running(), replace(seen, node_snapshots={"n0": (view, agent)}))[-1] == message
+
+
+def test_devices_are_reported_by_their_numbers_whatever_their_uuids_are() -> None:
+    pod = alices().asks(2).on("n0", {"main": ("GPU-a", "GPU-b")})
+    found = _here(pod, a100(0, uuid="GPU-b"), a6000(1, uuid="GPU-a"))
+    assert found == [
+        f"It is on n0 and holds GPUs 0 and 1 ({A100} and {A6000}).",
+        "GPU Booking chose them when the pod was bound: it takes any model.",
+    ]
 
 
 def test_devices_no_longer_known_to_the_node_are_reported_by_uuid_in_their_order() -> None:
@@ -194,6 +203,20 @@ def test_the_criterion_by_which_devices_were_chosen_is_reported(
     )
 
 
+def test_any_booked_pod_may_take_the_gpus_of_one_without_a_booking() -> None:
+    assert _taking(running()) == [_ANY_TIME]
+
+
+def test_no_pod_takes_the_gpus_of_a_booked_pod_before_its_booking_ends() -> None:
+    assert _taking(running(), booking=a_booking(), granted=NOW + DAY) == [UNTIL]
+
+
+@pytest.mark.parametrize(("granted", "counts"), [(NOW - DAY, False), (NOW, False), (NOW + DAY, True)])
+def test_a_grant_of_maia_counts_until_its_end(granted: datetime, *, counts: bool) -> None:
+    word = "MAIA has granted it its GPUs until 2026-11-24 10:00 UTC; afterwards a booked pod may take them."
+    assert _taking(running(), granted=granted) == [word if counts else _ANY_TIME]
+
+
 def _protected() -> ExplanationSnapshot:
     meta = a_pod("default").with_annotation(names.NEVER_EVICT, "true").obj.metadata
     return replace(snapshot(running()), namespaces={"default": Namespace(metadata=meta)})
@@ -205,6 +228,12 @@ def test_lasting_protection_is_reported_before_a_grant_of_maia() -> None:
             "Its GPUs are not taken for bookings: an administrator has said that no pod of the namespace"
             " default is evicted."
         )
+    ]
+
+
+def test_pods_of_the_products_own_namespace_keep_their_gpus() -> None:
+    assert _taking(running(), replace(snapshot(running()), home="default")) == [
+        "Its GPUs are not taken for bookings: pods of the namespace default are never evicted."
     ]
 
 
@@ -263,3 +292,7 @@ def test_the_order_on_a_leaving_pod_is_reported_first() -> None:
     ordered = running().with_annotation(names.EVICT, _ORDER)
     assert _leaving(ordered, since=NOW)[0] == _ORDERED
     assert len(_leaving(ordered, since=NOW)) == 2
+
+
+def test_a_pod_that_is_not_terminating_has_no_message_about_leaving() -> None:
+    assert _leaving(running(), since=None) == []

@@ -47,6 +47,10 @@ def test_a_pod_without_a_user_or_a_reason_is_reported_as_not_admitted() -> None:
     assert whose(a_pod().obj) == "It belongs to nobody: it was created without passing admission."
 
 
+def test_a_user_takes_precedence_over_a_reason_why_there_is_none() -> None:
+    assert whose(alices().with_annotation(names.NO_USER, "No.").obj) == "It belongs to alice."
+
+
 def test_no_booking_covers_a_pod_without_an_owner_until_an_administrator_names_one() -> None:
     pod = a_pod().asks(1)
     assert _known(pod, bookings=(a_booking(),)).booking is None
@@ -79,9 +83,39 @@ def test_a_booking_that_would_do_is_named_to_a_user_without_any() -> None:
     ]
 
 
+def test_the_booking_that_ended_last_is_reported_the_last_by_name_if_two_ended_together() -> None:
+    bookings = (
+        a_booking("b-3", start=EPOCH - 2 * DAY, end=EPOCH - DAY),
+        a_booking("b-2", start=EPOCH - 2 * DAY, end=EPOCH),
+        a_booking("b-1", start=EPOCH - 3 * DAY, end=EPOCH),
+        a_booking("b-9", user="bob", start=EPOCH - DAY, end=NOW),
+    )
+    assert _messages(running(), bookings=bookings) == [
+        "No booking of alice's is running.",
+        "The last one, b-2, was over at 2026-11-23 09:00 UTC.",
+    ]
+
+
+def test_a_booking_that_ends_at_this_instant_is_over() -> None:
+    assert _messages(running(), bookings=(a_booking(end=NOW),))[1:] == [
+        "The last one, b-1, was over at 2026-11-23 10:00 UTC."
+    ]
+
+
+def test_a_booking_that_was_released_before_it_began_is_ignored() -> None:
+    never = a_booking(start=EPOCH, end=EPOCH)
+    assert _messages(running(), bookings=(never,)) == ["No booking of alice's is running."]
+
+
 def test_a_future_booking_that_would_not_cover_the_pod_is_not_mentioned() -> None:
     later = a_booking(count=1, start=NOW + DAY)
     assert _messages(alices().asks(2), bookings=(later,)) == ["No booking of alice's is running."]
+
+
+def test_an_empty_user_counts_as_no_owner() -> None:
+    pod = a_pod().asks(1).with_annotation(names.USER, "")
+    assert _known(pod).user is None
+    assert _messages(pod) == ["So no booking can cover it."]
 
 
 def test_a_pod_that_asks_for_devices_of_two_kinds_can_never_be_covered() -> None:
@@ -201,6 +235,14 @@ def test_the_pods_that_use_up_a_booking_are_named() -> None:
 def test_the_rest_of_a_booking_is_reported_where_it_is_too_small(count: int, left: str) -> None:
     assert _messages(_late(count), running("a"), bookings=(a_booking(count=count),)) == [
         f"The booking b-1 of {count} x {A100} does not cover it: it asks for {count} GPUs, and {left}."
+    ]
+
+
+def test_of_an_unused_booking_only_what_is_left_is_reported() -> None:
+    pod = alices().asks(1)
+    seen = replace(snapshot(pod, bookings=(a_booking(),)), cover={})
+    assert list(messages(pod.obj, covered(pod.obj, seen))) == [
+        f"The booking b-1 of 1 x {A100} does not cover it: it asks for 1 GPU, and 1 of it is left."
     ]
 
 

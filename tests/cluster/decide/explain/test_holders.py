@@ -14,7 +14,7 @@ from cluster.decide.request import gpu_request_of
 from cluster.objects.cover_annotations import text_of
 from cluster.objects.pods import Pod
 from tests.cluster.decide.explain.snapshots import DAY, NOW, alices, snapshot, tainted
-from tests.fakes.objects import A100, A6000, PodBuilder, a_node, a_pod, shared_gpu
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_booking, a_node, a_pod, shared_gpu
 
 _WAITING = alices("w").asks(1).wants(A100)
 _TOMORROW = "2026-11-24 10:00 UTC"
@@ -40,10 +40,22 @@ def _explained(
     return list(holders(pod.obj, gpu_request_of(pod.obj), seen, may_name))
 
 
+def test_nothing_is_reported_of_an_empty_cluster() -> None:
+    assert _explained(snapshot(_WAITING), may_name=_anyone) == []
+
+
 def test_one_device_of_a_pod_without_a_booking_is_counted_and_its_pod_named() -> None:
     assert _explained(snapshot(_has("q", "GPU-n0-0")), may_name=_anyone) == [
         "Of the GPUs that would fit, pods without a booking use 1.",
         "They are used by default/q.",
+    ]
+
+
+def test_one_device_of_a_booked_pod_is_its_own_until_its_booking_ends() -> None:
+    found = _explained(snapshot(_has("q", "GPU-n0-0"), bookings=(a_booking(user="bob"),)), may_name=_anyone)
+    assert found == [
+        "Of the GPUs that would fit, booked pods use 1 (until 2026-11-25 09:00 UTC).",
+        "They are used by default/q until 2026-11-25 09:00 UTC.",
     ]
 
 
@@ -54,6 +66,13 @@ def test_the_earliest_end_of_several_devices_is_reported() -> None:
     ]
 
 
+def test_each_device_of_a_pod_is_counted_and_the_pod_is_named_once() -> None:
+    assert _explained(snapshot(_has("q", "GPU-n0-0", "GPU-n0-1")), may_name=_anyone) == [
+        "Of the GPUs that would fit, pods without a booking use 2.",
+        "They are used by default/q.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("wants", "number"), [((A100,), 1), ((A6000,), 1), ((A100, A6000), 2), ((), 2), (("NVIDIA-B300",), 0)]
 )
@@ -61,6 +80,16 @@ def test_only_devices_that_the_pod_accepts_would_fit_it(wants: tuple[str, ...], 
     pod = alices("w").asks(1).wants(*wants)
     found = _explained(snapshot(_has("q", "GPU-n0-0"), _has("r", "GPU-n0-2")), pod)
     assert found == ([f"Of the GPUs that would fit, pods without a booking use {number}."] if number else [])
+
+
+def test_a_device_that_is_not_healthy_would_not_fit() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1)))
+    pods = [_has("q", "GPU-n0-0"), _has("r", "GPU-n0-1")]
+    for pod in pods:
+        ledger.apply_pod(pod.obj)
+    seen = replace(snapshot(*pods), node_snapshots={"n0": (ledger.view("n0"), "alive")})
+    assert _explained(seen, may_name=_anyone)[-1] == "They are used by default/r."
 
 
 def test_the_holder_of_a_whole_gpu_is_not_reported_to_a_pod_that_wants_mig_devices() -> None:
@@ -78,6 +107,14 @@ def test_devices_of_a_node_whose_agent_is_not_alive_would_not_fit() -> None:
 def test_devices_of_a_node_that_does_not_suit_the_pod_would_not_fit() -> None:
     seen = snapshot(_has("q", "GPU-n0-0"), _has("r", "GPU-n1-0"))
     seen = replace(seen, nodes={"n0": tainted("n0"), "n1": a_node("n1")})
+    assert _explained(seen, may_name=_anyone)[-1] == "They are used by default/r."
+
+
+def test_devices_of_a_node_that_has_lost_its_inventory_would_not_fit() -> None:
+    seen = snapshot(_has("q", "GPU-n0-0"), _has("r", "GPU-n1-0"))
+    view, _ = seen.node_snapshots["n0"]
+    unpublished = (replace(view, published=False), "alive")
+    seen = replace(seen, node_snapshots={**seen.node_snapshots, "n0": unpublished})
     assert _explained(seen, may_name=_anyone)[-1] == "They are used by default/r."
 
 
@@ -101,6 +138,12 @@ def test_a_kept_device_that_is_still_held_counts_for_its_holder() -> None:
         "Of the GPUs that would fit, pods without a booking use 1.",
         "They are used by default/q.",
     ]
+
+
+def test_nothing_is_reported_of_a_kept_device_whose_holder_is_unknown() -> None:
+    booked, gone = a_pod("booked").of("bob").asks(1).kept("n0", "GPU-n0-0"), _has("q", "GPU-n0-0")
+    seen = snapshot(booked, gone)
+    assert _explained(replace(seen, pods={"uid-booked": booked.obj})) == []
 
 
 @pytest.mark.parametrize(

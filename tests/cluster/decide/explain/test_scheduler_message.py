@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide.explain.scheduler_message import condition_message, of_its_own
+from cluster.decide.explain.scheduler_message import condition_message, of_its_own, whole
 from cluster.decide.reasons import ALL, Cause
 from cluster.objects.pods import Condition, Pod, PodStatus
 from tests.fakes.objects import a_pod
@@ -41,6 +41,16 @@ def test_the_message_is_that_of_a_false_pod_scheduled_condition(
     conditions: tuple[Condition, ...], message: str | None
 ) -> None:
     assert condition_message(_with(*conditions)) == message
+
+
+def test_a_pod_without_conditions_has_no_message() -> None:
+    pod = msgspec.structs.replace(a_pod().obj, status=PodStatus(conditions=None))
+    assert (condition_message(pod), whole(pod), of_its_own(pod)) == (None, None, None)
+
+
+@pytest.mark.parametrize("message", ["no nodes", "no nodes."])
+def test_the_whole_message_ends_with_one_full_stop(message: str) -> None:
+    assert whole(a_pod().unschedulable(message).obj) == "The scheduler says: no nodes."
 
 
 @pytest.mark.parametrize(
@@ -111,3 +121,7 @@ def test_a_message_about_the_pod_alone_is_reported_without_a_number() -> None:
     assert _own(f"{_HEAD}pod has unbound claims. preemption: 0/3 no.") == (
         "The scheduler's own filters say: pod has unbound claims."
     )
+
+
+def test_a_message_that_ends_after_the_number_of_nodes_is_ignored() -> None:
+    assert _own(_HEAD + ".") is None

@@ -96,6 +96,16 @@ def test_the_user_of_a_pod_without_gpus_is_reported_only_where_admission_named_o
     assert explained(pod) == Explanation("without GPU", (*origin, "It asks for no GPU."))
 
 
+def test_a_pod_without_annotations_is_explained() -> None:
+    meta = msgspec.structs.replace(a_pod().obj.metadata, annotations=None)
+    bare = msgspec.structs.replace(a_pod().obj, metadata=meta)
+    assert explain_pod(bare, snapshot()) == Explanation("without GPU", ("It asks for no GPU.",))
+
+
+def test_a_pod_that_asks_for_gpus_is_reported_as_without_an_owner() -> None:
+    assert explained(a_pod().asks(1)).because[:2] == (_NOBODYS, "So no booking can cover it.")
+
+
 def test_the_reason_and_the_remedy_are_reported_where_admission_removed_the_request() -> None:
     assert explained(alices().with_annotation(names.STRIPPED, "All are booked.")) == Explanation(
         "without its GPU",
@@ -114,6 +124,13 @@ def test_of_a_leaving_pod_the_node_is_reported_and_no_remedy() -> None:
             "It has been terminating for too long: its node may hang. Its GPUs are not counted on.",
         ),
     )
+
+
+def test_a_leaving_pod_with_cover_was_given_the_model_of_its_booking() -> None:
+    pod = running().terminating()
+    seen = replace(snapshot(pod), cover={"uid-p": a_booking()})
+    chosen = f"GPU Booking chose it when the pod was bound: its booking is for {A100}."
+    assert chosen in explain_pod(pod.obj, seen).because
 
 
 def test_cover_place_and_takers_of_a_running_pod_are_reported_in_this_order() -> None:
@@ -154,6 +171,10 @@ def test_a_covered_waiting_pod_is_reported_to_get_room_without_another_booking()
     assert found.because[1] == f"The booking b-1 of 1 x {A100} covers it until 2026-11-25 09:00 UTC."
 
 
+def test_a_waiting_pod_that_nothing_helps_is_not_advised_to_book() -> None:
+    assert explained(alices().asks(9)).would_change == ("Fewer GPUs, or a larger node.",)
+
+
 def test_a_waiting_pod_that_needs_no_other_to_leave_is_still_advised_to_book() -> None:
     assert explained(alices().asks(1)).would_change == (
         "It is bound by itself once the scheduler has tried it.",
@@ -191,3 +212,8 @@ def test_the_gate_and_bookings_are_reported_for_a_pod_behind_a_foreign_gate() ->
     gated = msgspec.structs.replace(alices().asks(1).obj.spec, scheduling_gates=(Gate(name="a.io/b"),))
     found = explain_pod(msgspec.structs.replace(alices().asks(1).obj, spec=gated), snapshot())
     assert found.would_change == ("It is offered once the owner of a.io/b removes that gate.", _WOULD_COVER)
+
+
+def test_equal_objects_give_equal_explanations() -> None:
+    assert _waiting() == _waiting()
+    assert explained(running(), bookings=(a_booking(),)) == explained(running(), bookings=(a_booking(),))

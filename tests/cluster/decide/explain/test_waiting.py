@@ -1,5 +1,7 @@
 """Why a pod waits, for the whole cluster."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -41,6 +43,10 @@ def test_gpus_of_one_model_are_too_few_for_a_pod_that_does_not_list_several_mode
     )
 
 
+def test_nothing_is_reported_about_a_pod_without_gpus() -> None:
+    assert why(a_pod(), Ledger()) is None
+
+
 def test_a_cluster_without_gpus_is_reported() -> None:
     assert why(a_pod().asks(1), Ledger()) == "No node has GPUs."
 
@@ -75,6 +81,13 @@ def test_free_gpus_scattered_over_nodes_are_not_enough_for_one_pod() -> None:
         ledger.apply_pod(holding(node, 0).obj)
 
     assert why(a_pod().asks(2).wants(A100), ledger) == f"No node has 2 free GPUs of model {A100}."
+
+
+def test_unhealthy_gpus_are_called_unhealthy() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0, health="unhealthy")))
+
+    assert why(a_pod().asks(1), ledger) == "None of the GPUs in this cluster is healthy."
 
 
 def test_a_mig_profile_is_called_by_its_resource() -> None:
@@ -176,6 +189,28 @@ def test_a_node_whose_agent_has_written_nothing_has_no_gpus() -> None:
     assert why(a_pod().asks(1), ledger) == "No node has GPUs."
 
 
+def test_a_node_without_an_inventory_is_ignored_even_if_devices_are_known() -> None:
+    view = a_ledger().view("n0")
+    assert why_waiting(gpu_request_of(a_pod().asks(1).obj), [replace(view, published=False)]) == (
+        "No node has GPUs."
+    )
+
+
+def test_nodes_without_gpus_beside_one_that_has_some_change_nothing() -> None:
+    ledger = a_ledger()
+    ledger.apply_node(a_node("n9"))
+    assert why(a_pod().asks(1), ledger) is None
+    assert why(a_pod().asks(4), ledger) == "The pod asks for 4 GPUs, but no node has more than 3."
+
+
+def test_the_largest_node_counts() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0)))
+    ledger.apply_node(a_node("n1", a100(0, "n1"), a100(1, "n1"), a100(2, "n1")))
+    assert why(a_pod().asks(3), ledger) is None
+    assert why(a_pod().asks(4).wants(A100), ledger) == "The pod asks for 4 GPUs, but no node has more than 3."
+
+
 def test_a_requirement_beyond_the_model_is_named() -> None:
     pod = a_pod().asks(1).with_annotation(names.MIN_MEMORY, "99999")
     assert why(pod, a_ledger()) == (
@@ -183,9 +218,33 @@ def test_a_requirement_beyond_the_model_is_named() -> None:
     )
 
 
+def test_devices_that_are_not_healthy_are_not_counted_among_those_in_use() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1)))
+    ledger.apply_pod(holding("n0", 1).obj)
+    assert why(a_pod().asks(1), ledger) == "All 1 healthy GPUs are in use."
+
+
 def test_the_first_resource_in_short_supply_is_reported_of_a_pod_that_asks_for_two() -> None:
     pod = a_pod().asks(1).asks(1, container="part", resource="nvidia.com/mig-1g.5gb")
     assert why(pod, a_ledger()) == "No node has devices nvidia.com/mig-1g.5gb."
+
+
+def test_too_many_mig_devices_are_called_by_their_resource() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0, uuid="MIG-a", parent="GPU-n0-9", profile="1g.5gb")))
+    resource = "nvidia.com/mig-1g.5gb"
+    assert why(a_pod().asks(1, resource=resource), ledger) is None
+    assert why(a_pod().asks(2, resource=resource), ledger) == (
+        f"The pod asks for 2 devices {resource}, but no node has more than 1."
+    )
+
+
+def test_gpus_that_are_kept_on_one_node_and_free_on_another_are_free() -> None:
+    ledger = crowded("GPU-n0-0", "GPU-n1-0")
+    ledger.apply_pod(a_pod("booked").asks(1).kept("n0", "GPU-n0-0").obj)
+    assert why(a_pod().asks(1).wants(A100), ledger) is None
+    assert why(a_pod().asks(2).wants(A100), ledger) == f"No node has 2 free GPUs of model {A100}."
 
 
 @pytest.mark.parametrize(
@@ -204,6 +263,15 @@ def test_the_message_of_a_hold_counts_its_devices_and_victims(devices: int, vict
         victims=tuple(f"uid-{index}" for index in range(victims)),
     )
     assert hold_message(hold) == text
+
+
+def test_the_models_of_the_cluster_are_named_in_their_order() -> None:
+    ledger = Ledger()
+    models = [f"NVIDIA-{letter}" for letter in "ABCDEF"]
+    ledger.apply_node(a_node("n0", *(a100(i, model=model) for i, model in enumerate(reversed(models)))))
+    assert why(a_pod().asks(1).wants("X"), ledger) == (
+        f"No node has a GPU of model X. Models in this cluster: {', '.join(models)}."
+    )
 
 
 def test_a_claim_of_which_it_is_not_known_what_would_do_says_why() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster.decide.scheduler_filters.affinity_terms import reach_of, selects, terms_of
+from cluster.decide.scheduler_filters.affinity_terms import is_empty, reach_of, selects, terms_of
 from cluster.objects.namespaces import Namespace
 from cluster.objects.selectors import LabelSelector, PodAffinity
 from tests.cluster.decide.scheduler_filters import cases
@@ -49,6 +49,19 @@ def test_all_parts_of_a_selector_must_match(*, chosen: LabelSelector | None, web
 
 
 @pytest.mark.parametrize(
+    ("chosen", "empty"),
+    [
+        (selector(), True),
+        (selector(matchLabels={}, matchExpressions=[]), True),
+        (selector(matchLabels={"app": "web"}), False),
+        (selector(matchExpressions=[wanted("Exists")]), False),
+    ],
+)
+def test_a_selector_without_labels_and_expressions_is_empty(*, chosen: LabelSelector, empty: bool) -> None:
+    assert is_empty(chosen) is empty
+
+
+@pytest.mark.parametrize(
     ("about", "expected"),
     [
         ({}, {"team"}),
@@ -85,3 +98,8 @@ def test_a_term_applies_to_the_namespaces_that_it_names_or_selects(
         assert not term.speaks_of(name, about_it, {"app": "db"})
         assert not reach.includes(name, {"app": "db"})
     assert term.topology_key == reach.topology_key == "zone"
+
+
+def test_an_affinity_without_required_terms_has_no_terms() -> None:
+    assert terms_of(None, "team") == ()
+    assert terms_of(PodAffinity(), "team") == ()

@@ -8,7 +8,7 @@ import pytest
 
 from cluster.decide.node_fit import CORDONED, NOT_SELECTED, TAINTED, TOO_BIG
 from cluster.decide.scheduler_filters import ClusterObjects, checker_for, node_pods_of, other_of
-from cluster.decide.scheduler_filters.inter_pod_affinity import ALONE
+from cluster.decide.scheduler_filters.inter_pod_affinity import ALONE, REPELLED
 from cluster.decide.scheduler_filters.node_ports import TAKEN
 from cluster.decide.scheduler_filters.node_resources_fit import CROWDED, FULL
 from cluster.decide.scheduler_filters.pod_topology_spread import UNEVEN
@@ -82,6 +82,12 @@ _HINDRANCES: dict[str, tuple[dict[str, Any], str]] = {
 """What is checked last, in its order; the node has a pod of the same kind already."""
 
 
+@pytest.mark.parametrize("kind", _HINDRANCES)
+def test_each_condition_that_depends_on_other_objects_is_checked(kind: str) -> None:
+    spec, reason = _HINDRANCES[kind]
+    assert why(a_pod(**spec), a_node(), a_pod("there")) == reason
+
+
 @pytest.mark.parametrize(("first", "second"), [("volume", "affinity"), ("affinity", "spread")])
 def test_the_first_in_order_of_two_failed_conditions_is_reported(first: str, second: str) -> None:
     both = {**_HINDRANCES[second][0], **_HINDRANCES[first][0]}
@@ -112,6 +118,27 @@ def test_a_node_at_its_maximum_of_pods_is_crowded_to_every_pod_that_is_not_too_b
     cpu: str, reason: str
 ) -> None:
     assert why(a_pod(**sized(cpu)), a_node(pods="1"), a_pod("there")) == reason
+
+
+# --- once some pods are gone -------------------------------------------------------------------------
+def test_pods_that_leave_free_their_cpu_their_slot_and_their_port() -> None:
+    there = a_pod("there", **sized("4", ports=[port(80)]))
+    node, new = a_node(pods="1"), a_pod(**sized("4", ports=[port(80)]))
+    assert why(new, node, there) == CROWDED
+    assert why(new, node, there, without=["uid-there"]) is None
+
+
+def test_pods_that_leave_another_node_free_nothing_here() -> None:
+    there = a_pod("there", **sized("4"))
+    assert why(a_pod(**sized("1")), a_node(), there, without=["uid-elsewhere"]) == FULL
+
+
+def test_every_condition_takes_account_of_leaving_pods() -> None:
+    spread = a_pod(**_HINDRANCES["spread"][0])
+    far = a_pod(affinity=required("podAntiAffinity", term(ZONE, selector(app="web"))))
+    there = a_pod("there")
+    assert [why(pod, a_node(), there) for pod in (spread, far)] == [UNEVEN, REPELLED]
+    assert [why(pod, a_node(), there, without=["uid-there"]) for pod in (spread, far)] == [None, None]
 
 
 def test_one_checker_serves_many_nodes_and_many_sets_of_leaving_pods() -> None:

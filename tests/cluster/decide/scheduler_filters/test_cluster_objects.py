@@ -29,6 +29,11 @@ def names(there: ClusterObjects) -> dict[str, list[str]]:
     return {node: [other.uid for other in there.pods_on(node).others] for node in ("n0", "n1", "n2")}
 
 
+def test_a_node_without_known_pods_has_none() -> None:
+    assert names(cluster_objects()) == {"n0": [], "n1": [], "n2": []}
+    assert cluster_objects().pods_on("unknown").others == ()
+
+
 def test_pods_count_only_on_nodes_that_exist() -> None:
     there = cluster_objects(n0=(plain("p"),), n9=(plain("q"), SHY))
 
@@ -78,6 +83,18 @@ def test_a_pod_that_is_already_there_is_not_placed_twice() -> None:
     there = cluster_objects(n0=(plain("p"),))
 
     assert names(there.placing(plain("p"), "n0"))["n0"] == ["uid-p"]
+
+
+def test_a_pod_that_has_ended_is_not_placed() -> None:
+    over = pod_of({**cases.a_pod("over"), "status": {"phase": "Succeeded"}})
+
+    assert names(cluster_objects().placing(over, "n0"))["n0"] == []
+
+
+def test_the_requests_of_a_placed_pod_are_in_use() -> None:
+    pod = pod_of(cases.a_pod("new", containers=[cases.container(amounts={"cpu": "2"})]))
+
+    assert cluster_objects().placing(pod, "n0").pods_on("n0").used == {"cpu": 2000}
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,20 @@ def test_pods_that_leave_are_not_counted(
     assert TWO_AND_ONE.least(without) == least
 
 
+def test_without_domains_there_is_nothing_to_count() -> None:
+    counts = DomainCounts()
+
+    assert (len(counts), counts.least(NO_PODS)) == (0, 0)
+    assert (counts.total(NO_PODS), counts.count(A, NO_PODS)) == (0, 0)
+
+
+def test_a_pod_may_count_several_times_and_in_several_domains() -> None:
+    counts = counted(("p", (A, A, B)))
+
+    assert (counts.count(A, NO_PODS), counts.count(B, NO_PODS), counts.total(NO_PODS)) == (2, 1, 3)
+    assert (counts.count(A, frozenset("p")), counts.total(frozenset("p"))) == (0, 0)
+
+
 def test_an_empty_domain_is_the_minimum_as_soon_as_it_exists() -> None:
     counts = counted(("p", (A,)))
     assert (counts.least(NO_PODS), len(counts)) == (1, 1)
@@ -48,6 +62,23 @@ def test_an_empty_domain_is_the_minimum_as_soon_as_it_exists() -> None:
     counts.open(C)
 
     assert (counts.least(NO_PODS), len(counts)) == (0, 2)
+
+
+def test_a_domain_that_is_added_again_keeps_its_pods() -> None:
+    counts = counted(("p", (A,)))
+
+    counts.open(A)
+
+    assert (counts.count(A, NO_PODS), len(counts)) == (1, 1)
+
+
+def test_a_pod_that_is_added_later_can_raise_the_minimum() -> None:
+    counts = counted(("p", (A, A)), ("q", (B,)))
+    assert counts.least(NO_PODS) == 1
+
+    counts.add("r", (B,))
+
+    assert counts.least(NO_PODS) == 2
 
 
 PODS = st.dictionaries(st.sampled_from("pqrs"), st.lists(st.sampled_from([A, B, C]), max_size=3))

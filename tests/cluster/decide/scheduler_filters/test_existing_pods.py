@@ -43,6 +43,12 @@ def test_labels_requests_anti_affinity_and_volumes_of_a_pod_are_kept() -> None:
     assert found.claims == ("data", "more")
 
 
+def test_a_plain_pod_has_no_ports_anti_affinity_or_volumes() -> None:
+    found = other_of(a_pod().on("n0").obj)
+
+    assert found == ExistingPod(uid="uid-p", namespace="default", labels={}, requests=())
+
+
 def test_the_requests_of_the_pods_on_a_node_are_added_up() -> None:
     shy = other_of(pod_of(cases.a_pod("shy", affinity=cases.FAR_FROM_DB)))
     assert shy
@@ -56,3 +62,9 @@ def test_the_requests_of_the_pods_on_a_node_are_added_up() -> None:
     assert on_node.used == {"cpu": 750, "memory": 7}
     assert on_node.others == (first, shy, second)
     assert on_node.with_anti_affinity == (shy,)
+
+
+def test_a_node_without_pods_uses_nothing() -> None:
+    on_node = node_pods_of([])
+
+    assert (on_node.others, on_node.used, on_node.with_anti_affinity) == ((), {}, ())

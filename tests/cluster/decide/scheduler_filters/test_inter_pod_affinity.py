@@ -97,6 +97,39 @@ def test_a_pod_is_checked_only_if_some_node_could_be_rejected(
     assert bool(PodAffinity(pod, cluster_objects(pods))) == is_needed
 
 
+# --- affinity ----------------------------------------------------------------------------------------
+def test_a_pod_goes_to_the_domain_of_a_pod_that_its_affinity_matches() -> None:
+    pods = {"n1": [a_pod("w", "web")]}
+    assert verdicts(a_pod(**near(term(ZONE, WEB))), pods) == [None, None, ALONE, ALONE]
+    assert verdicts(a_pod(**near(term(HOST, WEB))), pods) == [ALONE, None, ALONE, ALONE]
+
+
+def test_each_affinity_term_needs_a_match_in_its_own_domain() -> None:
+    pods = {"n1": [a_pod("w", "web")]}
+    assert verdicts(a_pod(**near(term(ZONE, WEB), term(HOST, WEB))), pods) == [ALONE, None, ALONE, ALONE]
+
+
+def test_only_a_pod_that_matches_all_terms_counts() -> None:
+    pods = {"n0": [a_pod("w", "web")], "n1": [a_pod("d", "db")]}
+    both = near(term(ZONE, WEB), term(ZONE, DB))
+    assert verdicts(a_pod(**both), pods) == [ALONE] * 4
+
+
+def test_a_node_without_the_topology_label_of_a_term_is_rejected() -> None:
+    first = a_pod(app="web", **near(term("rack", WEB)))
+    assert verdicts(first) == [ALONE] * 4
+
+
+def test_the_first_pod_of_a_group_goes_to_any_node_with_the_topology_label() -> None:
+    first = a_pod(app="web", **near(term(ZONE, WEB)))
+    assert verdicts(first) == [None, None, None, ALONE]
+
+
+def test_the_second_pod_of_a_group_goes_where_the_first_is() -> None:
+    second = a_pod(app="web", **near(term(ZONE, WEB)))
+    assert verdicts(second, {"n2": [a_pod("w", "web")]}) == [ALONE, ALONE, None, ALONE]
+
+
 def test_the_next_pod_is_the_first_of_its_group_once_the_others_have_left() -> None:
     pods = {"n0": [a_pod("w", "web")], "n2": [a_pod("v", "web")]}
     second = a_pod(app="web", **near(term(ZONE, WEB)))
@@ -104,10 +137,41 @@ def test_the_next_pod_is_the_first_of_its_group_once_the_others_have_left() -> N
     assert verdicts(second, pods, frozenset({"uid-w", "uid-v"})) == [None, None, None, ALONE]
 
 
+def test_a_pod_that_does_not_match_its_own_affinity_is_not_the_first_of_a_group() -> None:
+    assert verdicts(a_pod(app="db", **near(term(ZONE, WEB)))) == [ALONE] * 4
+    both = near(term(ZONE, WEB), term(ZONE, DB))
+    assert verdicts(a_pod(app="web", **both)) == [ALONE] * 4
+
+
+def test_pods_in_another_namespace_do_not_belong_to_the_group() -> None:
+    wants_others = near(term(ZONE, WEB, namespaces=[OTHER]))
+    assert verdicts(a_pod(app="web", **wants_others)) == [ALONE] * 4
+    theirs = {"n0": [a_pod("w", "web", OTHER)]}
+    assert verdicts(a_pod(app="web", **wants_others), theirs) == [None, None, ALONE, ALONE]
+    assert verdicts(a_pod(app="web", **near(term(ZONE, WEB))), theirs) == [None, None, None, ALONE]
+
+
 def test_a_leaving_pod_does_not_satisfy_affinity() -> None:
     pods = {"n0": [a_pod("w", "web")]}
     assert verdicts(a_pod(**near(term(ZONE, WEB))), pods, frozenset({"uid-w"})) == [ALONE] * 4
     assert verdicts(a_pod(**near(term(ZONE, WEB))), pods, frozenset({"uid-x"})) == [None, None, ALONE, ALONE]
+
+
+# --- anti-affinity -----------------------------------------------------------------------------------
+def test_a_pod_does_not_go_to_the_domain_of_a_pod_that_its_anti_affinity_matches() -> None:
+    pods = {"n1": [a_pod("w", "web")]}
+    assert verdicts(a_pod(**far(term(ZONE, WEB))), pods) == [REPELLED, REPELLED, None, None]
+    assert verdicts(a_pod(**far(term(HOST, WEB))), pods) == [None, REPELLED, None, None]
+
+
+def test_one_matching_anti_affinity_term_is_enough_to_reject() -> None:
+    pods = {"n0": [a_pod("w", "web")], "n2": [a_pod("d", "db")]}
+    assert verdicts(a_pod(**far(term(HOST, DB), term(HOST, WEB))), pods) == [REPELLED, None, REPELLED, None]
+
+
+def test_a_pod_counts_only_for_the_terms_that_match_it() -> None:
+    pods = {"n1": [a_pod("w", "web")]}
+    assert verdicts(a_pod(**far(term(ZONE, DB), term(HOST, WEB))), pods) == [None, REPELLED, None, None]
 
 
 def test_both_of_two_pods_that_the_anti_affinity_matches_must_leave() -> None:
@@ -117,10 +181,33 @@ def test_both_of_two_pods_that_the_anti_affinity_matches_must_leave() -> None:
     assert verdicts(pod, pods, frozenset({"uid-w", "uid-v"}))[0] is None
 
 
+def test_anti_affinity_applies_to_the_pod_s_own_namespace_unless_others_are_given() -> None:
+    theirs = {"n0": [a_pod("w", "web", OTHER)]}
+    assert verdicts(a_pod(**far(term(HOST, WEB))), theirs)[0] is None
+    assert (
+        verdicts(a_pod(**far(term(HOST, WEB, namespaceSelector=selector(tier="tin")))), theirs)[0] == REPELLED
+    )
+    assert verdicts(a_pod(**far(term(HOST, WEB, namespaceSelector=selector(tier="gold")))), theirs)[0] is None
+
+
+# --- anti-affinity of other pods ---------------------------------------------------------------------
+def test_a_pod_does_not_go_where_another_pod_s_anti_affinity_matches_it() -> None:
+    pods = {"n1": [a_pod("shy", **far(term(ZONE, GPU)))]}
+    assert verdicts(a_pod(app="gpu"), pods) == [UNWANTED, UNWANTED, None, None]
+    assert verdicts(a_pod(app="web"), pods) == [None] * 4
+
+
 def test_one_matching_term_of_the_other_pod_is_enough_and_only_that_one_counts() -> None:
     pods = {"n1": [a_pod("shy", **far(term(HOST, GPU), term(ZONE, WEB)))]}
     assert verdicts(a_pod(app="gpu"), pods) == [None, UNWANTED, None, None]
     assert verdicts(a_pod(app="web"), pods) == [UNWANTED, UNWANTED, None, None]
+
+
+def test_a_pod_without_labels_is_matched_only_by_anti_affinity_to_every_pod() -> None:
+    plain = pod_of({"metadata": {"name": "new", "namespace": TEAM}, "spec": {}})
+    assert plain.metadata.labels is None
+    assert verdicts(plain, {"n0": [a_pod("shy", **far(term(HOST, GPU)))]})[0] is None
+    assert verdicts(plain, {"n0": [a_pod("hermit", **far(term(HOST, {})))]})[0] == UNWANTED
 
 
 def test_the_anti_affinity_of_a_leaving_pod_does_not_count() -> None:
@@ -153,3 +240,9 @@ def test_affinity_is_reported_before_anti_affinity_and_that_before_other_pods_an
     not_wanted = a_pod(app="gpu", **near(term(ZONE, DB)), **far(term(ZONE, WEB)))
     assert verdicts(not_wanted, pods) == [ALONE] * 4
     assert verdicts(a_pod(app="gpu", **far(term(ZONE, WEB))), pods) == [REPELLED, REPELLED, None, None]
+
+
+def test_a_pod_may_have_affinity_and_anti_affinity_at_once() -> None:
+    pods = {"n0": [a_pod("w", "web")], "n1": [a_pod("d", "db")]}
+    pod = a_pod(**near(term(ZONE, WEB)), **far(term(HOST, DB)))
+    assert verdicts(pod, pods) == [None, REPELLED, ALONE, ALONE]

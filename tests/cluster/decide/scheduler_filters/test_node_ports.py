@@ -40,6 +40,13 @@ def test_two_pods_clash_at_the_same_port_protocol_and_address(
     assert rejection((mine,), neighbour("q", theirs)) == reason
 
 
+def test_one_of_several_ports_is_enough_to_clash() -> None:
+    ports = ((ALL, "TCP", 1), (ALL, "TCP", 2))
+
+    assert rejection(ports, neighbour("q", cases.port(3), cases.port(2))) == TAKEN
+    assert rejection(ports, neighbour("q", cases.port(3)), neighbour("r", cases.port(1))) == TAKEN
+
+
 def test_a_pod_that_leaves_frees_its_ports_and_no_others() -> None:
     ports = ((ALL, "TCP", 80),)
     both = (neighbour("q", cases.port(80)), neighbour("r", cases.port(80, hostIP=LOCAL)))

@@ -11,7 +11,7 @@ from cluster.decide.scheduler_filters.pod_topology_spread import NO_DOMAIN, UNEV
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from tests.cluster.decide.scheduler_filters import cases
-from tests.cluster.decide.scheduler_filters.cases import HOST, TEAM, ZONE, selector
+from tests.cluster.decide.scheduler_filters.cases import HOST, OTHER, TEAM, ZONE, selector
 from tests.cluster.decide.scheduler_filters.world import pod_of
 
 WEB = selector(app="web")
@@ -82,6 +82,10 @@ def test_only_constraints_that_must_hold_are_checked(
     assert (UNEVEN in verdicts(pod, crowded)) == is_needed
 
 
+def test_a_node_without_the_topology_label_is_rejected() -> None:
+    assert verdicts(a_pod(over())) == [None, None, None, NO_DOMAIN]
+
+
 # --- how uneven is too uneven ------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("in_a", "in_b", "skew", "a", "b"),
@@ -102,12 +106,83 @@ def test_a_domain_with_the_pod_may_exceed_the_emptiest_one_by_max_skew(
     assert verdicts(a_pod(over(maxSkew=skew)), pods)[:3] == [a, a, b]
 
 
+def test_all_nodes_of_a_domain_count_together() -> None:
+    pods = {"n0": webs(1, "n0"), "n1": webs(1, "n1"), "n2": webs(1, "n2")}
+    assert verdicts(a_pod(over()), pods)[:3] == [UNEVEN, UNEVEN, None]
+    assert verdicts(a_pod(over(HOST)), pods) == [UNEVEN, UNEVEN, UNEVEN, None]
+
+
+def test_a_pod_that_the_selector_does_not_match_is_not_counted_itself() -> None:
+    other = a_pod(over(), labels={"app": "db"})
+    assert verdicts(other, {"n0": webs(1)})[:3] == [None, None, None]
+    assert verdicts(other, {"n0": webs(2)})[:3] == [UNEVEN, UNEVEN, None]
+
+
+def test_pods_of_other_namespaces_or_without_a_match_are_not_counted() -> None:
+    assert verdicts(a_pod(over()), {"n0": webs(5, namespace=OTHER)})[0] is None
+    assert verdicts(a_pod(over()), {"n0": webs(5, app="db")})[0] is None
+
+
 def test_pods_that_leave_are_not_counted() -> None:
     pods = {"n0": webs(2, "n0"), "n2": webs(1, "n2")}
     leaving = ["uid-web-n0-0"]
     assert verdicts(a_pod(over()), pods)[0] == UNEVEN
     assert verdicts(a_pod(over()), pods, leaving)[0] is None
     assert verdicts(a_pod(over()), pods, [*leaving, "uid-web-n2-0"])[0] == UNEVEN
+
+
+@pytest.mark.parametrize("chosen", [{}, None], ids=["that selects everything", "that is missing"])
+def test_an_empty_or_missing_selector_counts_no_other_pods(chosen: cases.Json | None) -> None:
+    assert verdicts(a_pod(over(chosen=chosen)), {"n0": webs(5)})[:3] == [None, None, None]
+
+
+# --- domains that do not exist yet -------------------------------------------------------------------
+@pytest.mark.parametrize(("domains", "reason"), [(None, None), (1, None), (2, None), (3, UNEVEN)])
+def test_the_minimum_is_zero_with_fewer_domains_than_min_domains(
+    domains: int | None, reason: str | None
+) -> None:
+    pods = {"n0": webs(1, "n0"), "n2": webs(1, "n2")}
+    assert verdicts(a_pod(over(minDomains=domains)), pods)[:3] == [reason] * 3
+
+
+# --- which nodes take part ---------------------------------------------------------------------------
+@pytest.mark.parametrize(("policy", "reason"), [(None, None), ("Honor", None), ("Ignore", UNEVEN)])
+def test_a_domain_that_the_pod_s_node_selector_excludes_counts_only_under_policy_ignore(
+    policy: str | None, reason: str | None
+) -> None:
+    pod = a_pod(over(nodeAffinityPolicy=policy), nodeSelector={ZONE: "a"})
+    assert verdicts(pod, {"n0": webs(1)})[0] == reason
+
+
+@pytest.mark.parametrize(("policy", "reason"), [(None, UNEVEN), ("Ignore", UNEVEN), ("Honor", None)])
+def test_a_domain_with_untolerated_taints_counts_unless_taints_are_honoured(
+    policy: str | None, reason: str | None
+) -> None:
+    tainted = {"n2": [{"key": "dedicated", "effect": "NoSchedule"}]}
+    pod = a_pod(over(nodeTaintsPolicy=policy))
+    assert verdicts(pod, {"n0": webs(1)}, taints=tainted)[0] == reason
+    tolerant = a_pod(over(nodeTaintsPolicy=policy), tolerations=[{"operator": "Exists"}])
+    assert verdicts(tolerant, {"n0": webs(1)}, taints=tainted)[0] == UNEVEN
+
+
+def test_pods_count_only_on_nodes_that_take_part() -> None:
+    pods = {"n1": webs(3, "n1")}
+    pod = a_pod(over(), nodeSelector={HOST: "n0"})
+    assert verdicts(pod, pods)[0] is None
+
+
+def test_a_node_that_lacks_the_label_of_one_constraint_counts_for_none() -> None:
+    pods = {"bare": webs(1, "bare"), "n0": webs(1, "n0"), "n1": webs(1, "n1"), "n2": webs(2, "n2")}
+    assert verdicts(a_pod(over(HOST)), pods)[0] is None
+    emptied = {**pods, "bare": []}
+    assert verdicts(a_pod(over(HOST)), emptied)[0] == UNEVEN
+    assert verdicts(a_pod(over(HOST), over(ZONE)), emptied)[0] is None
+
+
+# --- several constraints, and keys to match ----------------------------------------------------------
+def test_each_constraint_must_hold() -> None:
+    pods = {"n0": webs(1, "n0"), "n2": webs(1, "n2")}
+    assert verdicts(a_pod(over(ZONE), over(HOST)), pods) == [UNEVEN, None, UNEVEN, NO_DOMAIN]
 
 
 def test_match_label_keys_narrow_the_selector() -> None:
@@ -120,6 +195,15 @@ def test_match_label_keys_narrow_the_selector() -> None:
     assert verdicts(a_pod(over(), labels=of_new), pods)[0] == UNEVEN
 
 
+def test_a_narrowed_selector_keeps_its_labels_and_its_expressions() -> None:
+    exists = {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "Exists"}]}
+    constraint = over(chosen=exists, matchLabelKeys=["rev"])
+    pod = a_pod(constraint, labels={"app": "web", "rev": "1", "tier": "x"})
+    assert verdicts(pod, {"n0": webs(1, rev="1", tier="y")})[0] == UNEVEN
+    assert verdicts(pod, {"n0": webs(1, rev="1")})[0] is None
+    assert verdicts(pod, {"n0": webs(1, rev="1", tier="y", app="db")})[0] is None
+
+
 def test_without_a_selector_there_is_nothing_to_narrow() -> None:
     pod = a_pod(over(chosen=None, matchLabelKeys=["app"]))
     assert verdicts(pod, {"n0": webs(5)})[:3] == [None, None, None]
@@ -128,6 +212,12 @@ def test_without_a_selector_there_is_nothing_to_narrow() -> None:
 # --- what is missing ---------------------------------------------------------------------------------
 def _node(name: str, labels: dict[str, str] | None) -> Node:
     return msgspec.convert({"metadata": {"name": name, "labels": labels}}, Node)
+
+
+def test_a_pod_without_constraints_may_be_anywhere() -> None:
+    plain = pod_of({"metadata": {"name": "new", "namespace": TEAM}, "spec": {}})
+    assert plain.spec.topology_spread_constraints is None
+    assert verdicts(plain, {"n0": webs(9)}) == [None] * 4
 
 
 def test_a_pod_without_labels_matches_no_selector_and_narrows_none() -> None:

@@ -8,7 +8,10 @@ import pytest
 
 from cluster.decide.scheduler_filters import ClusterObjects, node_pods_of, other_of
 from cluster.decide.scheduler_filters.volume_binding import (
+    ELSEWHERE,
     IN_USE,
+    LOST,
+    NO_CLAIM,
     NONE_TO_BIND,
     UNBOUND,
     Volumes,
@@ -20,6 +23,8 @@ from tests.cluster.decide.scheduler_filters import cases
 from tests.cluster.decide.scheduler_filters.world import pod_of
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
+OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+OLD_REGION, REGION = "failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"
 NO_PODS: frozenset[str] = frozenset()
 
 
@@ -146,6 +151,14 @@ def test_a_volume_that_is_being_deleted_is_not_available() -> None:
     assert rejection(cluster_objects(a_claim(), terminating)) == NONE_TO_BIND
 
 
+def test_a_claim_takes_the_volume_reserved_for_it_instead_of_a_free_one() -> None:
+    mine = a_volume("mine", claimRef={"namespace": cases.TEAM, "name": "data"}, nodeAffinity=on("n1"))
+    there = cluster_objects(a_claim(), a_volume("free"), mine)
+
+    assert rejection(there) == NONE_TO_BIND
+    assert rejection(there, node=a_node("n1", {cases.HOST: "n1"})) is None
+
+
 @pytest.mark.parametrize(
     ("sizes", "reason"), [(("2Gi", "9Gi"), None), (("9Gi", "9Gi"), None), (("2Gi", "2Gi"), NONE_TO_BIND)]
 )
@@ -157,6 +170,12 @@ def test_of_two_claims_the_smaller_one_gets_the_smaller_volume(
     volumes = [a_volume(f"pv-{number}", size=size) for number, size in enumerate(reversed(sizes))]
 
     assert rejection(cluster_objects(*claims, *volumes), *order) == reason
+
+
+def test_one_volume_is_not_enough_for_two_claims() -> None:
+    there = cluster_objects(a_claim("data"), a_claim("more"), a_volume(size="9Gi"))
+
+    assert rejection(there, "data", "more") == NONE_TO_BIND
 
 
 MADE = {"provisioner": "maker.example.com"}
@@ -204,6 +223,61 @@ def test_a_volume_being_provisioned_for_a_node_is_not_replaced_by_a_free_one() -
     assert rejection(cluster_objects(claim, a_volume())) == NONE_TO_BIND
 
 
+def test_a_claim_that_names_a_volume_and_is_not_bound_yet_must_wait() -> None:
+    assert rejection(cluster_objects(a_claim(volumeName="pv"), a_volume())) == UNBOUND
+
+
+@pytest.mark.parametrize(
+    ("volume", "node", "reason"),
+    [
+        ({cases.ZONE: "a"}, {cases.ZONE: "a"}, None),
+        ({cases.ZONE: "a"}, {cases.ZONE: "b"}, ELSEWHERE),
+        ({cases.ZONE: "a__b"}, {cases.ZONE: "b"}, None),
+        ({cases.ZONE: "a"}, {}, None),
+        ({cases.ZONE: "a"}, {REGION: "r"}, ELSEWHERE),
+        ({OLD_ZONE: "a"}, {cases.ZONE: "a"}, None),
+        ({OLD_ZONE: "a"}, {cases.ZONE: "b"}, ELSEWHERE),
+        ({OLD_ZONE: "a"}, {OLD_ZONE: "a", cases.ZONE: "b"}, None),
+        ({OLD_REGION: "r", cases.ZONE: "a"}, {REGION: "r", cases.ZONE: "a"}, None),
+        ({REGION: "r", cases.ZONE: "a"}, {REGION: "r", cases.ZONE: "b"}, ELSEWHERE),
+        ({"disk": "ssd"}, {cases.ZONE: "a"}, None),
+    ],
+)
+def test_a_bound_volume_can_be_used_in_its_zone(
+    volume: dict[str, str], node: dict[str, str], reason: str | None
+) -> None:
+    there = cluster_objects(a_claim(volumeName="pv", annotations=BOUND), a_volume(labels=volume))
+
+    assert rejection(there, node=a_node(labels=node)) == reason
+
+
+def test_a_claim_that_is_being_deleted_is_lost() -> None:
+    claim = msgspec.to_builtins(a_claim())
+    claim["metadata"]["deletionTimestamp"] = "2026-11-23T09:00:00Z"
+
+    assert rejection(cluster_objects(msgspec.convert(claim, VolumeClaim), a_volume())) == LOST
+
+
+@pytest.mark.parametrize(
+    ("owner", "reason"),
+    [
+        ({"uid": "uid-new", "controller": True}, None),
+        ({"uid": "uid-new"}, NO_CLAIM),
+        ({"uid": "uid-else", "controller": True}, NO_CLAIM),
+        (None, NO_CLAIM),
+    ],
+)
+def test_an_ephemeral_volume_has_a_claim_that_the_pod_controls(
+    owner: cases.Json | None, reason: str | None
+) -> None:
+    claim = msgspec.to_builtins(a_claim("new-scratch"))
+    claim["metadata"]["ownerReferences"] = [owner] if owner else []
+    pod = pod_of(cases.a_pod("new", volumes=[{"name": "scratch", "ephemeral": {}}]))
+    there = cluster_objects(msgspec.convert(claim, VolumeClaim), a_volume())
+
+    assert Volumes(pod, there).rejection(a_node(), NO_PODS) == reason
+
+
 def user(name: str, claim: str = "data", namespace: str = cases.TEAM) -> Pod:
     return pod_of(cases.a_pod(name, namespace, nodeName="n0", volumes=[cases.mount(claim)]))
 
@@ -238,3 +312,9 @@ def test_a_read_write_once_pod_claim_is_free_once_its_users_have_left(
     )
 
     assert rejection(there, without=without) == reason
+
+
+def test_a_claim_for_several_pods_can_be_shared() -> None:
+    there = cluster_objects(a_claim(volumeName="pv", annotations=BOUND), a_volume(), users=(user("p"),))
+
+    assert rejection(there) is None

@@ -36,6 +36,31 @@ def test_a_free_device_on_a_node_without_room_costs_the_cheapest_pod_that_makes_
     assert holds(tight)["a"].devices == ("GPU-n0-2",)
 
 
+def test_the_cheapest_set_is_skipped_where_it_makes_too_little_room(tight: FakeCluster) -> None:
+    tight.request_cpu("a", "3")
+    assert holds(tight)["a"].victims == ("uid-large",)
+
+
+def test_only_as_many_pods_are_evicted_as_make_room(tight: FakeCluster) -> None:
+    tight.request_cpu("a", "7")
+    assert holds(tight)["a"].victims == ("uid-large", "uid-small")
+
+
+def test_no_pod_is_evicted_where_there_would_still_be_too_little_room(tight: FakeCluster) -> None:
+    tight.request_cpu("a", "9")
+    assert holds(tight) == {}
+
+
+def test_room_that_one_plan_uses_is_not_available_to_the_next(tight: FakeCluster) -> None:
+    tight.request_cpu("a", "2")
+    tight.waiting("a2")
+    tight.request_cpu("a2", "2")
+    assert {name: hold.victims for name, hold in holds(tight).items()} == {
+        "a": ("uid-small",),
+        "a2": ("uid-large",),
+    }
+
+
 def test_a_victim_that_makes_room_is_evicted_and_waited_for(tight: FakeCluster) -> None:
     tight.request_cpu("a", "2")
     tight.reconcile(2)

@@ -6,7 +6,7 @@ import pytest
 
 from booking.controller.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.controller.reclaimer.planning.waiting_pod import WaitingPod, waiting_pod
-from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
+from booking.controller.reclaimer.snapshot import Snapshot
 from booking.eviction.holder_cache import HolderCache
 from cluster import names
 from cluster.decide.scheduler_filters import checker_for
@@ -15,13 +15,13 @@ from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A100, a6000
 
 
-def alices(snapshot: ReclaimerSnapshot) -> WaitingPod:
+def alices(snapshot: Snapshot) -> WaitingPod:
     return waiting_pod(
         snapshot.pods["uid-a"], snapshot, checker_for(snapshot.pods["uid-a"], snapshot.cluster_objects)
     )
 
 
-def candidates(snapshot: ReclaimerSnapshot, *ending: str) -> NodeCandidates:
+def candidates(snapshot: Snapshot, *ending: str) -> NodeCandidates:
     return NodeCandidates(snapshot, PlanningInputs(ending=frozenset(ending)), HolderCache())
 
 
@@ -73,6 +73,37 @@ def test_with_a_hold_only_the_copy_has_it(cluster: FakeCluster) -> None:
     assert (held.request.hold, waiting.request.hold) == (Hold(node="n0", devices=("GPU-n0-3",)), None)
     assert held.fits("n0")
     assert not waiting.with_hold("n0", ("GPU-n0-2",)).fits("n0")
+
+
+def test_the_cheapest_victim_by_devices_may_make_too_little_room(tight: FakeCluster) -> None:
+    snapshot = tight.snapshot()
+    waiting, candidate = alices(snapshot), candidates(snapshot).candidate("n0", A100)
+    choice = candidates(snapshot).choice("n0", A100, 1)
+    assert choice is not None
+    assert [victim.uid for victim in choice.victims] == ["uid-b3"]
+    assert waiting.verdict(candidate, choice) is None
+    more = waiting.with_more_victims(candidate, None)
+    assert more is not None
+    assert [victim.uid for victim in more.victims] == ["uid-b2", "uid-b3"]
+    assert waiting.verdict(candidate, more) == "suits"
+    assert waiting.with_more_victims(candidate, choice) is None
+
+
+def test_it_waits_for_the_room_of_a_pod_that_leaves_for_another_reason(tight: FakeCluster) -> None:
+    snapshot = tight.snapshot()
+    waiting, leaving = alices(snapshot), candidates(snapshot, "uid-b0")
+    candidate = leaving.candidate("n0", A100)
+    assert candidate.outgoing_pods == {"uid-b0"}
+    more = waiting.with_more_victims(candidate, None)
+    assert more is not None
+    assert ([victim.uid for victim in more.victims], more.waits) == (["uid-b3"], True)
+    assert waiting.verdict(candidate, more) == "waits"
+
+
+def test_no_set_of_victims_is_enough_for_a_pod_larger_than_the_node(tight: FakeCluster) -> None:
+    tight.request_cpu("a", "9")
+    snapshot = tight.snapshot()
+    assert alices(snapshot).with_more_victims(candidates(snapshot).candidate("n0", A100), None) is None
 
 
 def test_with_a_free_device_it_may_still_wait_for_room(tight: FakeCluster) -> None:
