@@ -57,11 +57,6 @@ def fills(draw: st.DrawFn, need: int) -> tuple[int, int]:
     return count, draw(st.integers(0, count - need))
 
 
-def paired(count: int) -> dict[int, dict[int, int]]:
-    """Devices 0 and 1 are linked, 2 and 3, and so on."""
-    return {index: {index ^ 1: 4} for index in range(count)}
-
-
 def meshed(count: int) -> dict[int, dict[int, int]]:
     """Every device is linked to every other."""
     return {one: {other: 2 for other in range(count) if other != one} for one in range(count)}

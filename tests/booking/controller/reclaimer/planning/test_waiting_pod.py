@@ -6,7 +6,7 @@ import pytest
 
 from booking.controller.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.controller.reclaimer.planning.waiting_pod import WaitingPod, waiting_pod
-from booking.controller.reclaimer.snapshot import Snapshot
+from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.holder_cache import HolderCache
 from cluster import names
 from cluster.decide.scheduler_filters import checker_for
@@ -15,13 +15,13 @@ from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A100, a6000
 
 
-def alices(snapshot: Snapshot) -> WaitingPod:
+def alices(snapshot: ReclaimerSnapshot) -> WaitingPod:
     return waiting_pod(
         snapshot.pods["uid-a"], snapshot, checker_for(snapshot.pods["uid-a"], snapshot.cluster_objects)
     )
 
 
-def candidates(snapshot: Snapshot, *ending: str) -> NodeCandidates:
+def candidates(snapshot: ReclaimerSnapshot, *ending: str) -> NodeCandidates:
     return NodeCandidates(snapshot, PlanningInputs(ending=frozenset(ending)), HolderCache())
 
 
