@@ -23,6 +23,8 @@ log = structlog.get_logger(__name__)
 
 READ_EVERY: Final = 10.0
 """Seconds between two reads of the slices."""
+OFTEN: Final = 1.0
+"""The same for a while after the kubelet has registered the driver."""
 
 
 class Wanted(Protocol):
@@ -53,6 +55,7 @@ class SlicePublisher:
         self._clock = clock
         self._backoff = Backoff()
         self._wake = threading.Event()
+        self._often_until = 0.0
         self._with_taints = True
         self._problem: str | None = "The devices have not been published yet."
         self._foreign: str | None = None
@@ -70,12 +73,17 @@ class SlicePublisher:
         """Look again now."""
         self._wake.set()
 
+    def registered(self) -> None:
+        """Look often for a while: a kubelet that has just started may yet delete the slices of its node."""
+        self._often_until = self._clock.monotonic() + READ_EVERY
+        self.wake()
+
     def run(self, stop: threading.Event) -> None:
         """Keep the slices current until the stop event is set."""
         wake_at(stop, self._wake)
         while not stop.is_set():
             self._wake.clear()
-            pause = READ_EVERY
+            pause = OFTEN if self._clock.monotonic() < self._often_until else READ_EVERY
             try:
                 self.once()
                 self._backoff.reset()
