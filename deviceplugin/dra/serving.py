@@ -103,7 +103,7 @@ class ClaimServing:
             Health(pool, sources.device_cache, clock),
             pool,
             rejection=self.publisher.foreign,
-            registered=self.publisher.wake,
+            registered=self.publisher.registered,
             clock=clock,
         )
 

@@ -1,6 +1,10 @@
 """What is published of the devices, and when."""
 
+<<<<<<< HEAD
 from copy import deepcopy
+=======
+import threading
+>>>>>>> w-cl
 from typing import Any
 
 import msgspec
@@ -11,8 +15,12 @@ from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.resources import NODES, RESOURCE_SLICES
 from cluster.objects.inventory import Device
+<<<<<<< HEAD
 from cluster.objects.quantity import parse_amount
 from deviceplugin.dra.slice_publisher import SlicePublisher
+=======
+from deviceplugin.dra.slice_publisher import READ_EVERY, SlicePublisher
+>>>>>>> w-cl
 from deviceplugin.dra.slices import MOST, Entry, Surroundings, entries, offered, parts
 from deviceplugin.nvml.interface import GpuFacts, MigFacts
 from deviceplugin.nvml.inventory import NodeDevice
@@ -183,6 +191,27 @@ def test_slices_that_the_kubelet_has_deleted_come_again() -> None:
     (name,) = [one.metadata.name for one in lab.kube.list(RESOURCE_SLICES).items]
     lab.kube.delete(RESOURCE_SLICES, name)
     assert len(lab.turn()) == 1
+
+
+class Looking(Lab):
+    """Counts how often the publisher looks, and stops it then."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most, self.stop, self.looks = most, threading.Event(), list[float]()
+
+    def _wanted(self, *, with_taints: bool) -> tuple[Entry, ...]:
+        self.looks.append(self.clock.monotonic())
+        if len(self.looks) == self.most:
+            self.stop.set()
+        return super()._wanted(with_taints=with_taints)
+
+
+def test_slices_that_the_kubelet_deletes_after_it_has_registered_the_driver_are_soon_back() -> None:
+    lab = Looking(5)
+    lab.publisher.registered()
+    lab.publisher.run(lab.stop)
+    assert lab.looks[-1] - lab.looks[0] < READ_EVERY
 
 
 def test_beside_another_driver_of_the_name_nothing_is_published() -> None:
