@@ -24,17 +24,14 @@ log = structlog.get_logger(__name__)
 
 READ_EVERY: Final = 10.0
 """Seconds between two reads of the slices."""
-<<<<<<< HEAD
 SHARED: Final = "allowMultipleAllocations"
 NO_SHARES: Final = (
     "The API server does not store that several claims may have a device (the gate DRAConsumableCapacity, on"
     f" by default from Kubernetes 1.36 on): {names.setting('dra_shares')} has no effect, and claims get whole"
     " GPUs."
 )
-=======
 OFTEN: Final = 1.0
 """The same for a while after the kubelet has registered the driver."""
->>>>>>> w-cl
 
 
 class Wanted(Protocol):
@@ -65,12 +62,8 @@ class SlicePublisher:
         self._clock = clock
         self._backoff = Backoff()
         self._wake = threading.Event()
-<<<<<<< HEAD
         self._with_taints = self._with_shares = True
-=======
         self._often_until = 0.0
-        self._with_taints = True
->>>>>>> w-cl
         self._problem: str | None = "The devices have not been published yet."
         self._foreign: str | None = None
 

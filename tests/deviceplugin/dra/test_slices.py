@@ -1,10 +1,7 @@
 """What is published of the devices, and when."""
 
-<<<<<<< HEAD
-from copy import deepcopy
-=======
 import threading
->>>>>>> w-cl
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -15,12 +12,8 @@ from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.resources import NODES, RESOURCE_SLICES
 from cluster.objects.inventory import Device
-<<<<<<< HEAD
 from cluster.objects.quantity import parse_amount
-from deviceplugin.dra.slice_publisher import SlicePublisher
-=======
 from deviceplugin.dra.slice_publisher import READ_EVERY, SlicePublisher
->>>>>>> w-cl
 from deviceplugin.dra.slices import MOST, Entry, Surroundings, entries, offered, parts
 from deviceplugin.nvml.interface import GpuFacts, MigFacts
 from deviceplugin.nvml.inventory import NodeDevice
