@@ -28,7 +28,7 @@ from tests.e2e.logs import troubles_of
 from tests.e2e.restoring import ClusterState, Restoring, read_state
 from tests.e2e.usual import WITHOUT_SHARES
 from tests.laws.broken import LawBrokenError
-from tests.laws.live import LiveWatch, checkpoints_of
+from tests.laws.live import LEEWAY, LiveWatch, checkpoints_of
 from tests.patience import PATIENCE
 
 NODES: Final = ("node-a", "node-b")
@@ -68,6 +68,8 @@ class Design:
     resources: tuple[str, ...] = (names.GPU_RESOURCE,)
     claims: bool = False
     """Whether claims can be booked."""
+    leeway: float = LEEWAY
+    """Seconds between the read and the write of an honest decision."""
     alongside: Callable[[Cluster, Parts], AbstractContextManager[object]] = lambda _cluster, _parts: (
         nullcontext()
     )
@@ -99,6 +101,7 @@ class _Started:
             checkpoints_of(self.cluster),
             resources=design.resources,
             claims=design.claims,
+            leeway=design.leeway,
         )
         self.live_watch = stack.enter_context(watch)
         self.restoring = Restoring(self.cluster, self.parts, _complete(self.cluster))

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import count, cycle
 from pathlib import Path
@@ -37,13 +38,15 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800 + 10 * COUNT)]
 WAITING: Final = 14
 """Bob's pods at any time: more than there are GPUs."""
 NODE: Final = NODES[1]
+LEEWAY: Final = 15.0
+"""Seconds between the read and the write of an honest decision, where a node was away."""
 HAND_OVERS: Final = 8
 TARGETS: Final = tuple(f"{node}/{name}" for node in NODES for name in (AGENT, "kubelet"))
 
 
 @pytest.fixture(scope="session")
 def testbed() -> Iterator[Testbed]:
-    bed = Testbed(CLAIMS)
+    bed = Testbed(replace(CLAIMS, leeway=LEEWAY))
     try:
         yield bed
     finally:
