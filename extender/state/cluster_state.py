@@ -51,6 +51,9 @@ REMEMBERED: Final = 20_000
 KUBELET_REJECTIONS: Final = 1_000
 """Maximum number of rejections by kubelets that wait to be reported."""
 
+VIEWS_BESIDE: Final = 200
+"""Maximum number of nodes whose views with soft reservations are kept."""
+
 AT_A_TIME: Final = 20
 """Number of pods of a list to apply before a request of kube-scheduler gets its turn."""
 
@@ -138,6 +141,8 @@ class ClusterState(ClusterCache):
         """What was last said of pods with a hold."""
         self.bind_queue = BindQueue(clock)
         """Binds that wait for the kubelet of their node."""
+        self._views_beside: dict[str, tuple[NodeView, Holdings, NodeView]] = {}
+        """Node -> its view, what is reserved there, and the view with both; some may be old."""
         self._turns = Turns(self.renewals, clock.monotonic)
         self._seen: OrderedDict[str, Pod] = OrderedDict()
         pods.observe(self._note_pod)
@@ -227,14 +232,29 @@ class ClusterState(ClusterCache):
             return  # of claims kube-scheduler itself knows what it has given away
         with self.locked() as ledger:
             view = ledger.view(node)
-        reserved = self.soft.of_others(request.uid).get(node, ())
+        if reserved := self.soft.of_others(request.uid).get(node, ()):
+            view = self._beside(view, reserved)
         with suppress(NoPlaceError):
-            self.soft.reserve(request.uid, node, would_hold(request, view.holding(reserved)), seconds)
+            self.soft.reserve(request.uid, node, would_hold(request, view), seconds)
+
+    def view_beside(self, node: str, reserved: Holdings) -> NodeView:
+        """A node as it will be once other pods have what is reserved for them there."""
+        with self.locked() as ledger:
+            return self._beside(ledger.view(node), reserved)
+
+    def _beside(self, view: NodeView, reserved: Holdings) -> NodeView:
+        before, parts, found = self._views_beside.get(view.name, (None, None, view))
+        if before is not view or parts != reserved:
+            if len(self._views_beside) >= VIEWS_BESIDE:
+                self._views_beside.clear()
+            found = view.holding(reserved)
+            self._views_beside[view.name] = view, reserved, found
+        return found
 
     def fits_beside(self, request: GpuRequest, node: str, reserved: Holdings) -> bool:
         """Whether a pod fits on a node if the reserved devices are given to other pods."""
         view, agent = self._snapshot_for(request, node)
-        return rejection(request, view.holding(reserved), agent) is None
+        return rejection(request, self._beside(view, reserved), agent) is None
 
     def _snapshot_for(self, request: GpuRequest, node: str) -> NodeSnapshot:
         """A node, without the holding that a bind has given the pod itself."""

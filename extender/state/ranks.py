@@ -4,8 +4,11 @@ Only nodes that have changed since are scored again, when the verdict on them is
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
+from typing import Final
+
+NOTHING: Final[Mapping[str, int]] = {}
 
 
 class Ranks:
@@ -32,33 +35,33 @@ class Ranks:
             if not there:
                 del self._by_score[score]
 
+    def of(self, name: str) -> int | None:
+        """The score of a node; None if the pod does not fit there."""
+        return self._scores.get(name)
+
     def near_the_best(
-        self, margin: int, without: Iterable[str] = (), lower: Iterable[str] = ()
+        self, margin: int, without: Iterable[str] = (), instead: Mapping[str, int] = NOTHING
     ) -> list[str] | None:
         """The nodes that are less than ``margin`` behind the best one; None if all are.
 
         Args:
             margin: a number of points.
             without: nodes that do not count this time.
-            lower: nodes with a point less this time, but not less than none; a few.
+            instead: the scores that some nodes have this time; a few.
         """
         apart = {name: score for name in without if (score := self._scores.get(name)) is not None}
-        lowered = {
-            name: max(score - 1, 0)
-            for name in lower
-            if (score := self._scores.get(name)) is not None and name not in apart
-        }
-        missing = Counter(chain(apart.values(), (self._scores[name] for name in lowered)))
+        other = {name: score for name, score in instead.items() if name in self._scores and name not in apart}
+        missing = Counter(chain(apart.values(), (self._scores[name] for name in other)))
         usual = [score for score, there in self._by_score.items() if len(there) > missing[score]]
-        least = max(chain(usual, lowered.values()), default=0) - margin
-        if all(score > least for score in chain(usual, lowered.values())):
+        least = max(chain(usual, other.values()), default=0) - margin
+        if all(score > least for score in chain(usual, other.values())):
             return None
-        found = [name for name, score in lowered.items() if score > least]
+        found = [name for name, score in other.items() if score > least]
         for score in usual:
             if score > least:
                 there = self._by_score[score]
                 found += (
-                    (name for name in there if name not in apart and name not in lowered)
+                    (name for name in there if name not in apart and name not in other)
                     if missing[score]
                     else there
                 )

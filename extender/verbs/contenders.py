@@ -82,8 +82,15 @@ class Contenders:
 
     def among(self, ranks: Ranks, request: GpuRequest, without: Iterable[str]) -> Sequence[str] | None:
         """The same of all nodes that fit but some, by their ranks (``score``); None for all of them."""
-        awaiting = self._state.awaiting_nodes() if request.demand else ()
-        found = ranks.near_the_best(self._margin, without, awaiting)
+        state, instead = self._state, dict[str, int]()
+        if request.demand:
+            for name, devices in state.soft.of_others(request.uid).items():
+                if ranks.of(name) is not None:
+                    instead[name] = self.score(request, state.view_beside(name, devices))
+            for name in state.awaiting_nodes():
+                if (usual := instead.get(name, ranks.of(name))) is not None:
+                    instead[name] = max(usual - 1, 0)
+        found = ranks.near_the_best(self._margin, without, instead)
         return None if found is None or any(map(self._is_avoided, found)) else found
 
     def _is_avoided(self, name: str) -> bool:

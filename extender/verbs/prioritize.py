@@ -109,6 +109,15 @@ class Prioritize:
     def scores(self, pod: Pod, request: GpuRequest, nodes: Sequence[str]) -> list[int]:
         """The scores of these nodes, 0 to ``MAX_SCORE``, in their order."""
         scores = self._by_policy(pod, request, nodes)
+        if request.demand and (reserved := self._state.soft.of_others(request.uid)):
+            # Pods that are about to get devices there have them already, as far as a choice of a node goes.
+            policy = POLICIES[placement_of(pod, self._placement)]
+            scores = [
+                policy(request, self._state.view_beside(name, reserved[name]), NOTHING)
+                if name in reserved
+                else score
+                for name, score in zip(nodes, scores, strict=True)
+            ]
         if request.demand and (awaiting := self._state.awaiting_nodes()):
             # Another node that is nearly as good takes the pod now.
             scores = [

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,9 @@ from cluster.decide.ledger.node_shape import Layout, NodeShape
 from cluster.decide.ledger.nominated import Nominated
 from cluster.decide.ledger.offers import Offer
 from cluster.objects.inventory import Device, Sharing, resource_of
+
+_OF_DEVICES: Final = frozenset({"all_by_model", "healthy_by_model", "is_numbered", "shareable_by_model"})
+"""What is read from a node's devices alone: of two views with the same devices it is the same."""
 
 ByModel = dict[str, tuple[Device, ...]]
 """Model -> devices, in the order of their index."""
@@ -243,7 +247,11 @@ class NodeView:
         held = dict(self.held)
         for part in parts:
             held[part.device] = _with(held.get(part.device), part)
-        return self if held == self.held else replace(self, held=held)
+        if held == self.held:
+            return self
+        found = replace(self, held=held)
+        vars(found).update({name: known for name, known in vars(self).items() if name in _OF_DEVICES})
+        return found
 
     def holders(self, uuid: str) -> tuple[str, ...]:
         """Uids of the pods that hold a device or a share of it, sorted."""

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import names
+from cluster.decide.ledger.amounts import Holding
 from cluster.decide.request import GpuRequest
 from cluster.kube.resources import NODES
 from cluster.objects.nodes import Taint
@@ -81,6 +82,20 @@ def test_the_answer_does_not_depend_on_whether_filter_is_asked_about_all_nodes(
         assert set(answer.node_names) == fits
         assert set(answer.failed_and_unresolvable_nodes) == (set() if fits else {*rejected, *others})
         assert (noted.nodes if noted else set()) == {*rejected, *others}
+
+
+@pytest.mark.parametrize("asked", [("n0", "n1"), ("n0", "n1", "unknown")], ids=["all nodes", "others"])
+def test_a_node_that_other_pods_are_about_to_fill_is_as_good_as_filled(asked: tuple[str, ...]) -> None:
+    cluster = Cluster()
+    cluster.add_node("n0")
+    cluster.add_node("n1")
+    scores = Prioritize(cluster.state, cluster.clock).scores
+    verb = Filter(cluster.state, Contenders(cluster.state, scores, placement="binpack", weight=10))
+    question = ExtenderArgs(pod=a_pod("p").asks(1).obj, node_names=asked)
+
+    assert sorted(verb(question).node_names) == ["n0", "n1"]
+    cluster.state.soft.reserve("other", "n0", tuple(Holding(f"GPU-n0-{number}") for number in range(3)))
+    assert verb(question).node_names == ["n0"]
 
 
 def test_the_only_node_that_is_named_gets_a_soft_reservation_as_prioritize_is_not_asked() -> None:
