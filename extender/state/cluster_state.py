@@ -130,7 +130,7 @@ class ClusterState(ClusterCache):
         """Uid -> pod of ours that requests GPUs and is not bound."""
         self.rejections: dict[str, Rejection] = {}
         """Uid -> the last answer of filter, if it rejected a node."""
-        self._node_sets = NodeSets()
+        self._node_sets, self._seen = NodeSets(), OrderedDict[str, Pod]()
         self.rejection_changes = 0
         """Grows whenever a rejection comes or goes, or its pod changes."""
         self.kubelet_rejections: deque[KubeletRejection] = deque(maxlen=KUBELET_REJECTIONS)
@@ -138,13 +138,10 @@ class ClusterState(ClusterCache):
         self.soft = SoftReservations(clock)
         """Devices that pods whose bind has not arrived yet are about to get."""
         self.hold_verdicts = HoldVerdicts(clock)
-        """What was last said of pods with a hold."""
         self.bind_queue = BindQueue(clock)
-        """Binds that wait for the kubelet of their node."""
         self._views_beside: dict[str, tuple[NodeView, Holdings, NodeView]] = {}
         """Node -> its view, what is reserved there, and the view with both; some may be old."""
         self._turns = Turns(self.renewals, clock.monotonic)
-        self._seen: OrderedDict[str, Pod] = OrderedDict()
         pods.observe(self._note_pod)
         pods.observe_lists(self._drop_missing)
         self.of(NODES).observe(self._note_node)

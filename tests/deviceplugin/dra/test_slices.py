@@ -193,11 +193,11 @@ class Looking(Lab):
         super().__init__()
         self.most, self.stop, self.looks = most, threading.Event(), list[float]()
 
-    def _wanted(self, *, with_taints: bool) -> tuple[Entry, ...]:
+    def _wanted(self, *, with_taints: bool, with_shares: bool) -> tuple[Entry, ...]:
         self.looks.append(self.clock.monotonic())
         if len(self.looks) == self.most:
             self.stop.set()
-        return super()._wanted(with_taints=with_taints)
+        return super()._wanted(with_taints=with_taints, with_shares=with_shares)
 
 
 def test_slices_that_the_kubelet_deletes_after_it_has_registered_the_driver_are_soon_back() -> None:
