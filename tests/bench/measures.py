@@ -88,8 +88,6 @@ MEASURES: Final[tuple[Measure, ...]] = (
 NEWER_THAN_THE_RESULTS: Final = frozenset(
     kind.name
     for kinds in (
-        bench_prepare.KINDS,
-        bench_plan.CLAIM_KINDS,
         bench_claims_node.KINDS,
         bench_claims_memory.KINDS,
     )
