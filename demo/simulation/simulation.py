@@ -5,6 +5,7 @@ Time is virtual: what is due next is done next, and where nothing is going on, t
 says how far: a test as far as it likes, ``demo.pace`` as far as real time has come.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -99,8 +100,7 @@ class Simulation:
         self.kube = self.new_kube()
         self.kube.admission = self._admitted
         self.kube.on_change(self.changed)
-        self.caller: Author | None = None
-        """Who is asking the API server for something at this moment."""
+        self._callers = threading.local()
         self.interruptions: list[Interruption] = []
         self.is_away = False
         """Whether the API server answers nobody."""
@@ -148,6 +148,15 @@ class Simulation:
         yield from self.replicas
         yield self.extender
         yield self.scheduler
+
+    @property
+    def caller(self) -> Author | None:
+        """Who is asking the API server for something now, in this thread; some parts have several."""
+        return getattr(self._callers, "now", None)
+
+    @caller.setter
+    def caller(self, author: Author | None) -> None:
+        self._callers.now = author
 
     @property
     def parts(self) -> Mapping[str, Part]:

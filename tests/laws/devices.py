@@ -102,6 +102,20 @@ def kept(state: State) -> Mapping[Uuid, frozenset[Uid]]:
     return state.by_node.get("", NOBODY).reckoned("kept", found)
 
 
+def claimed(state: State) -> Mapping[tuple[str, str], frozenset[Uid]]:
+    """(node, name in its slices) -> the pods that are not bound and whose claims have the device already."""
+    unbound = state.by_node.get("", NOBODY)
+
+    def found() -> Mapping[tuple[str, str], frozenset[Uid]]:
+        uids: dict[tuple[str, str], set[Uid]] = {}
+        for uid, pod in unbound.pods.items():
+            for one in pod.claims.held if pod.claims else ():
+                uids.setdefault((one.node, one.device), set()).add(uid)
+        return {key: frozenset(found) for key, found in uids.items()}
+
+    return unbound.reckoned("claimed", found)
+
+
 @dataclass(frozen=True)
 class Floor:
     """Devices, holders and holds of all nodes of a state."""

@@ -12,7 +12,7 @@ from cluster.decide.scheduler_filters import ClusterObjects, NodePods, checker_f
 from cluster.objects.hold import Hold
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from tests.laws.devices import Floor, holds, plot_of
+from tests.laws.devices import Floor, advertised_devices, claimed, holds, plot_of
 from tests.laws.groups import NOBODY, Group
 from tests.laws.state import State
 
@@ -89,6 +89,7 @@ def for_nothing(pod: Pod, node: str, model: str, state: State, floor: Floor, now
     """Devices that the pod could get there without anybody's harm: free ones, and those of who leaves.
 
     A pod that terminates and hangs is not waited for. None of a node where it is unknown what some pod holds.
+    What a claim has is not free, though its pod is not bound yet.
     """
     there = state.nodes.get(node)
     texts = [there.metadata.annotation(key) if there else None for key in (names.INVENTORY, names.DRIFT)]
@@ -99,7 +100,13 @@ def for_nothing(pod: Pod, node: str, model: str, state: State, floor: Floor, now
     )
     if not found:
         return found
-    return frozenset(u for u in found if not floor.kept.get(u, frozenset()) - {pod.metadata.uid})
+    mine, claims = {pod.metadata.uid}, claimed(state)
+    taken = {
+        one.uuid
+        for one in (advertised_devices(there) if there and claims else ())
+        if claims.get((node, one.claimed_as or ""), frozenset()) - mine
+    }
+    return frozenset(u for u in found - taken if not floor.kept.get(u, frozenset()) - mine)
 
 
 def _goes(pod: Pod, now: datetime) -> bool:

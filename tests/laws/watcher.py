@@ -58,7 +58,8 @@ DECIDED: Final[tuple[tuple[str, Judge], ...]] = (
 """Innocent if right in any state of the leeway before the write."""
 PLANNED: Final[tuple[Judge, ...]] = (l3.unjust_hold,)
 """Of these: those whose maker says on which versions they were decided. They must be right on these; where
-none are named, or it is no longer known how it was then, in any state of the leeway like all others."""
+none are named, or it is no longer known how it was then, or for a pod with claims, in any state of the leeway
+like all others."""
 
 
 class LawWatcher:
@@ -263,7 +264,7 @@ class LawWatcher:
         for law, judge in (*DECIDED, (l10.LAW, self._unfair_turn)):
             wrongs: list[str] = []
             planned = [*self._planned(change, read_at)] if judge in PLANNED else []
-            for state, instant in planned or self._window.moments(change.instant, read_at):
+            for state, instant in self._moments(change, planned, read_at):
                 now = [*judge(change, state, instant)]
                 if not now:
                     wrongs = []
@@ -272,6 +273,15 @@ class LawWatcher:
             yield from ((law, wrong) for wrong in wrongs)
         begin = self._window.begin(change.instant)
         yield from ((l6.LAW, wrong) for wrong in l6.planned_on_stale_state(change, self._delivered, begin))
+
+    def _moments(
+        self, change: Change, planned: list[tuple[State, datetime]], read_at: datetime | None
+    ) -> Iterator[tuple[State, datetime]]:
+        """When a decision may have been right. A plan does not say which claims it has seen."""
+        _, after = change.pods or (None, None)
+        yield from planned
+        if not planned or (after and after.spec.resource_claims):
+            yield from self._window.moments(change.instant, read_at)
 
     def _unfair_turn(self, change: Change, state: State, now: datetime) -> list[str]:
         policies = self._policies.in_force(now)
