@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800 + 10 * COUNT)]
 WAITING: Final = 14
 """Bob's pods at any time: more than there are GPUs."""
 NODE: Final = NODES[1]
-LEEWAY: Final = 15.0
+LEEWAY: Final = 5.0
 """Seconds between the read and the write of an honest decision, where a node was away."""
 HAND_OVERS: Final = 8
 TARGETS: Final = tuple(f"{node}/{name}" for node in NODES for name in (AGENT, "kubelet"))
