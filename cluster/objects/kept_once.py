@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 from msgspec.structs import force_setattr
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 MOST: Final = 2048
@@ -61,3 +62,21 @@ class Parts:
             )
         for field, value in known:
             force_setattr(struct, field, value)
+
+
+class ReadOnce(Generic[K, T]):
+    """What is read from values that many objects share: once from each of them, by its identity."""
+
+    def __init__(self, read: Callable[[K], T]) -> None:
+        self._read = read
+        self._known: dict[int, tuple[K, T]] = {}
+        """With the value itself: so no other one has its identity."""
+
+    def __call__(self, value: K) -> T:
+        """What was read from the value before, or is now; raises what ``read`` raises."""
+        known = self._known.get(id(value))
+        if known is None:
+            if len(self._known) >= MOST:
+                self._known = {}
+            self._known[id(value)] = known = value, self._read(value)
+        return known[1]

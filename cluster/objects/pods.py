@@ -1,7 +1,6 @@
 """Pods with the fields that we read, and their requests for GPUs."""
 
 from datetime import UTC, datetime
-from functools import cached_property
 from sys import intern
 from typing import Final, Literal
 
@@ -10,7 +9,7 @@ from msgspec.structs import force_setattr
 
 from cluster import names
 from cluster.objects.claims import PodClaims
-from cluster.objects.kept_once import Once, Parts
+from cluster.objects.kept_once import Once, Parts, ReadOnce
 from cluster.objects.meta import Instant, Meta, Owner, Partial
 from cluster.objects.quantity import parse_count
 from cluster.objects.selectors import Affinity, SpreadConstraint
@@ -51,18 +50,10 @@ class Container(Partial, frozen=True):
         return self.restart_policy == "Always"
 
 
-class Containers(tuple[Container, ...]):  # noqa: SLOT001 - caches what it requests
+class Containers(tuple[Container, ...]):
     """Containers of one kind: the same object for all pods that have equal ones."""
 
-    @cached_property
-    def needs_of_inits(self) -> "tuple[ContainerNeed, ...]":
-        """What they request if they are init containers; raises QuantityError."""
-        return tuple(need for one in self for need in _needs(one, "sidecar" if one.is_sidecar else "init"))
-
-    @cached_property
-    def needs_of_apps(self) -> "tuple[ContainerNeed, ...]":
-        """What they request if they are app containers; raises QuantityError."""
-        return tuple(need for one in self for need in _needs(one, "app"))
+    __slots__ = ()
 
 
 class Toleration(Partial, frozen=True):
@@ -275,18 +266,33 @@ def container_needs(pod: Pod) -> tuple[ContainerNeed, ...]:
         QuantityError: a GPU amount is not a whole number (the API server refuses those).
     """
     inits, apps = pod.spec.init_containers, pod.spec.containers
-    found = shared(apps).needs_of_apps if apps else ()
+    found = _of_apps(apps) if apps else ()
     if inits:
-        found = (*shared(inits).needs_of_inits, *found)
+        found = (*_of_inits(inits), *found)
     if pod.claims and pod.claims.count:
         claimed = pod.claims.count
         return (*found, ContainerNeed(name="", kind="app", resource=names.CLAIM_RESOURCE, count=claimed))
     return found
 
 
-def shared(containers: tuple[Container, ...]) -> Containers:
-    """The containers themselves if pods share them, as all do that were decoded."""
-    return containers if isinstance(containers, Containers) else Containers(containers)
+def _of_inits(containers: tuple[Container, ...]) -> tuple[ContainerNeed, ...]:
+    return _INITS(containers) if isinstance(containers, Containers) else _needs_of_inits(containers)
+
+
+def _of_apps(containers: tuple[Container, ...]) -> tuple[ContainerNeed, ...]:
+    return _APPS(containers) if isinstance(containers, Containers) else _needs_of_apps(containers)
+
+
+def _needs_of_inits(containers: tuple[Container, ...]) -> tuple[ContainerNeed, ...]:
+    return tuple(need for one in containers for need in _needs(one, "sidecar" if one.is_sidecar else "init"))
+
+
+def _needs_of_apps(containers: tuple[Container, ...]) -> tuple[ContainerNeed, ...]:
+    return tuple(need for one in containers for need in _needs(one, "app"))
+
+
+_INITS: Final = ReadOnce(_needs_of_inits)
+_APPS: Final = ReadOnce(_needs_of_apps)
 
 
 def _needs(container: Container, kind: Kind) -> list[ContainerNeed]:

@@ -108,12 +108,12 @@ class Prioritize:
 
     def scores(self, pod: Pod, request: GpuRequest, nodes: Sequence[str]) -> list[int]:
         """The scores of these nodes, 0 to ``MAX_SCORE``, in their order."""
-        scores = self._by_policy(pod, request, nodes)
+        scores, booked = self._by_policy(pod, request, nodes)
         if request.demand and (reserved := self._state.soft.of_others(request.uid)):
             # Pods that are about to get devices there have them already, as far as a choice of a node goes.
             policy = POLICIES[placement_of(pod, self._placement)]
             scores = [
-                policy(request, self._state.view_beside(name, reserved[name]), NOTHING)
+                policy(request, self._state.view_beside(name, reserved[name]), booked.get(name, NOTHING))
                 if name in reserved
                 else score
                 for name, score in zip(nodes, scores, strict=True)
@@ -133,8 +133,11 @@ class Prioritize:
             for score, is_best in zip(scores, best, strict=True)
         ]
 
-    def _by_policy(self, pod: Pod, request: GpuRequest, nodes: Sequence[str]) -> list[int]:
-        """Scores by the policy alone; cached, and computed again only for nodes that have changed."""
+    def _by_policy(self, pod: Pod, request: GpuRequest, nodes: Sequence[str]) -> tuple[list[int], Reserve]:
+        """Scores by the policy alone, and by which devices that running bookings will need.
+
+        They are cached, and computed again only for nodes that have changed.
+        """
         placement = placement_of(pod, self._placement)
         policy = POLICIES[placement]
         with self._lock:
@@ -142,12 +145,12 @@ class Prioritize:
             with self._state.locked() as ledger:
                 known.forget(ledger, self._reserved(pod, ledger) if placement == "booked-reserve" else {})
                 try:  # usually nothing is missing, and looking for what is takes as long again
-                    return list(map(known.by_node.__getitem__, nodes))
+                    return list(map(known.by_node.__getitem__, nodes)), known.reserved
                 except KeyError:
                     views = ledger.views(set(nodes).difference(known.by_node))
             for view in views:
                 known.by_node[view.name] = policy(request, view, known.reserved.get(view.name, NOTHING))
-            return list(map(known.by_node.__getitem__, nodes))
+            return list(map(known.by_node.__getitem__, nodes)), known.reserved
 
     def _of_kind(self, placement: str, request: GpuRequest) -> _Scores:
         if request.hold:

@@ -142,6 +142,16 @@ def test_an_opportunistic_pod_avoids_devices_that_a_running_booking_will_need(
     assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 4, "n1": 7}
 
 
+def test_what_a_booking_will_need_counts_beside_what_other_pods_are_about_to_get() -> None:
+    cluster = cluster_with()
+    cluster.book(running(cluster, "b-alice", "n0", 1))
+    other, pod = a_pod("q").asks(1), reserving_pod().of("bob")
+    cluster.create(other)
+    assert ranked(cluster, pod) == {"n0": 7, "n1": 7}
+    cluster.state.reserve_softly(cluster.state.request(other.obj), "n0")
+    assert ranked(cluster, pod)["n0"] < 5
+
+
 def test_drift_of_a_pod_of_the_booking_counts(reserving: Cluster) -> None:
     reserving.create(a_pod("hers").of("alice").asks(2).on("n1").ended("Running"))
     drift = encode_drift({"uid-hers": {"main": ("GPU-n1-0", "GPU-n1-1")}})

@@ -1,7 +1,6 @@
 """A GPU that is unhealthy while a claim has it: its pod is told, and nobody gets it until it is well."""
 
 import json
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -10,8 +9,8 @@ from cluster import claim_names
 from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
-from tests.e2e.testbed import GPUS, NODES, Testbed
-from tests.long.dra.ground import BY_CLAIM, CLAIMS, claiming, devices_of, given_by_claims, published
+from tests.e2e.testbed import GPUS, NODES
+from tests.long.dra.ground import BY_CLAIM, claiming, devices_of, given_by_claims, published
 
 pytestmark = pytest.mark.e2e
 
@@ -20,15 +19,6 @@ NOTHING, RESET = 0, 1
 """Recovery actions: what the driver asks for."""
 SICK, WELL = 0, 1
 """The two A100s of the node."""
-
-
-@pytest.fixture(scope="session")
-def testbed() -> Iterator[Testbed]:
-    bed = Testbed(CLAIMS)
-    try:
-        yield bed
-    finally:
-        bed.close()
 
 
 def told(playground: Playground, name: str) -> list[dict[str, Any]]:
@@ -71,7 +61,8 @@ def test_a_pod_is_told_of_its_unhealthy_gpu_and_the_next_has_it_when_it_is_well(
         playground.await_that("the device is tainted", lambda: has_taint(playground, sick))
         playground.await_that("it is told", lambda: is_told(playground, stays, "Unhealthy"), every=0.5)
         (status,) = told(playground, stays)
-        assert "48" in status["message"]
+        # Which of the two the agent meets first is chance.
+        assert "48" in status["message"] or "reset" in status["message"]
         why = bob.rest.ask("GET", f"/pods/{playground.namespace}/{stays}/why")
         assert f"GPU {SICK} is not healthy" in str(why.body), why
 

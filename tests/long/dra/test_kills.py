@@ -6,8 +6,6 @@
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import count, cycle
 from pathlib import Path
@@ -23,10 +21,10 @@ from devcluster.demo.pod_status import describe
 from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
-from tests.e2e.testbed import GPUS, NODES, Testbed
+from tests.e2e.testbed import GPUS, NODES
 from tests.laws.live import LiveWatch
 from tests.long.beside.crowd import WORKS, Crowd
-from tests.long.dra.ground import AGENT, BY_CLAIM, CLAIMS, allocated, claiming, given_by_claims
+from tests.long.dra.ground import AGENT, BY_CLAIM, allocated, claiming, given_by_claims
 from tests.long.dra.sights import Sights, looked_at
 from tests.long.fire.harm import Blow, Harm, new_seed, share
 from tests.patience import PATIENCE
@@ -38,19 +36,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800 + 10 * COUNT)]
 WAITING: Final = 14
 """Bob's pods at any time: more than there are GPUs."""
 NODE: Final = NODES[1]
-LEEWAY: Final = 5.0
-"""Seconds between the read and the write of an honest decision, where a node was away."""
 HAND_OVERS: Final = 8
 TARGETS: Final = tuple(f"{node}/{name}" for node in NODES for name in (AGENT, "kubelet"))
-
-
-@pytest.fixture(scope="session")
-def testbed() -> Iterator[Testbed]:
-    bed = Testbed(replace(CLAIMS, leeway=LEEWAY))
-    try:
-        yield bed
-    finally:
-        bed.close()
 
 
 def test_whatever_is_killed_no_device_is_in_two_pods_and_each_comes_free_again(

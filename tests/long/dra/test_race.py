@@ -5,7 +5,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -18,8 +17,8 @@ from devcluster.product import Parts
 from devcluster.wait import Stopwatch
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
-from tests.e2e.testbed import GPUS, NODES, Testbed
-from tests.long.dra.ground import BY_CLAIM, CLAIMS, Place, claiming, devices_of, given_by_claims
+from tests.e2e.testbed import GPUS, NODES
+from tests.long.dra.ground import BY_CLAIM, Place, claiming, devices_of, given_by_claims
 from tests.long.dra.sights import looked_at
 
 ROUNDS: Final = int(os.environ.get("RACE_ROUNDS", "30"))
@@ -29,15 +28,6 @@ BOOKED: Final = 2
 """Booked pods of a round."""
 WAITING: Final = 20
 """Pods without a booking that wait when the booked ones come, and as many that come after those."""
-
-
-@pytest.fixture(scope="session")
-def testbed() -> Iterator[Testbed]:
-    bed = Testbed(CLAIMS)
-    try:
-        yield bed
-    finally:
-        bed.close()
 
 
 class Race:

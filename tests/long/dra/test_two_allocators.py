@@ -19,8 +19,8 @@ from devcluster.errors import ClusterError
 from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import UNSCHEDULABLE, Playground, unscheduled_message
-from tests.e2e.testbed import NODES, Testbed
-from tests.long.dra.ground import CLAIMS, TEMPLATE, allocated, claiming, devices_of, given_by_claims, template
+from tests.e2e.testbed import NODES
+from tests.long.dra.ground import TEMPLATE, allocated, claiming, devices_of, given_by_claims, template
 from tests.long.dra.sights import looked_at
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -34,15 +34,6 @@ ROUNDS: Final = 12
 """At most: in most rounds some device is given twice."""
 NODE: Final = NODES[1]
 OURS_WAITS, THEIRS_WAITS = "Another claim has", "still in use by the claim"
-
-
-@pytest.fixture(scope="session")
-def testbed() -> Iterator[Testbed]:
-    bed = Testbed(CLAIMS)
-    try:
-        yield bed
-    finally:
-        bed.close()
 
 
 @pytest.fixture
