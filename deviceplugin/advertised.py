@@ -249,14 +249,16 @@ def _unhealthy_for(device: Device, why: str | None) -> Device:
 def device_name(device: NodeDevice) -> str | None:
     """The name of a device in its pool; None without a device node, by which no container could get it.
 
-    ``gpu-<minor>``, or for a MIG device ``gpu-<minor>-mig-<profile>-<GPU instance>``.
+    ``gpu-<minor>``, or for a MIG device ``gpu-<minor>-mig-<profile>-<GPU instance>``, with the number of the
+    compute instance behind it for all but the first of a GPU instance.
     """
     if device.minor is None:
         return None
     if device.part is None:
         return f"gpu-{device.minor}"
     profile = _NOT_IN_A_NAME.sub("-", device.part.profile.lower())
-    return f"gpu-{device.minor}-mig-{profile}-{device.part.gpu_instance}"
+    compute = f"-{device.part.compute_instance}" if device.part.compute_instance else ""
+    return f"gpu-{device.minor}-mig-{profile}-{device.part.gpu_instance}{compute}"
 
 
 def _named(device: Device, known: NodeDevice, options: AdvertisingOptions) -> Device:

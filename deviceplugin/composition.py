@@ -204,6 +204,7 @@ def _claims(
         sharing=ClaimSharing(
             is_offered=settings.dra_shares, reserve=settings.sharing_reserve_mib, hook=settings.sharing_hook
         ),
+        has_counters=settings.dra_counters,
         is_ending=is_ending,
     )
 

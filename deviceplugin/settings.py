@@ -59,6 +59,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     dra_shares: bool = False
     """Whether claims can ask for a part of a GPU's memory (`capacity`), so that several have one GPU. Then
     the capacity `memory` of a GPU is what can be shared. It needs Kubernetes 1.36."""
+    dra_counters: bool = True
+    """Whether the MIG devices of a GPU consume shared counters, if the API server stores these (from
+    Kubernetes 1.36 on). A kube-scheduler that does not know them gives no device that has any: switch it off
+    where kube-scheduler is older than the API server, or has the gate DRAPartitionableDevices off."""
     book_claims: bool = False
     """Whether claims can be booked: then the inventory says by which name claims have each device. Extender,
     controller and booking server need the same."""

@@ -145,5 +145,9 @@ class AcceptedDevices:
 
     def _entries(self, node: str) -> Iterator[Entry]:
         there = [one for _, one in sorted(self._slices.get(node, {}).items())]
-        for one in there or self._wiped.get(node, []):
+        # Slices go one by one, and the last may be one of counters, without devices. One that the agent
+        # itself has deleted is of an earlier generation than those that are left.
+        newest = max((one.spec.pool.generation for one in there), default=None)
+        away = [one for one in self._wiped.get(node, ()) if newest in {None, one.spec.pool.generation}]
+        for one in (*there, *away):
             yield from one.spec.devices

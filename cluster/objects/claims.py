@@ -215,6 +215,8 @@ class SliceSpec(Partial, frozen=True):
     node_name: str = ""
     pool: Pool = Pool()
     devices: tuple[dict[str, Any], ...] = ()
+    shared_counters: tuple[dict[str, Any], ...] = ()
+    """Sets of counters which devices in other slices of the pool consume; such a slice has no devices."""
 
 
 class ResourceSlice(Partial, frozen=True):

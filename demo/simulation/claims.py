@@ -29,9 +29,17 @@ from cluster.kube.resources import (
     WholePod,
 )
 from cluster.objects.claim_shares import MEMORY, MIB
-from cluster.objects.claims import Allocated, DeviceRequest, ExactRequest, ResourceClaim, TaintRule
+from cluster.objects.claims import (
+    Allocated,
+    DeviceRequest,
+    ExactRequest,
+    ResourceClaim,
+    ResourceSlice,
+    TaintRule,
+)
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import parse_amount
+from demo.simulation.claim_counters import Counters
 from demo.simulation.part import Part
 from demo.simulation.surroundings import Surroundings
 
@@ -236,14 +244,17 @@ class Allocator:
     def _first_that_fits(self, request: DeviceRequest, node: str, taken: Counter[Place]) -> list[Json] | None:
         """The devices of the first way in which a request can be met on the node; None if there is none."""
         used = sum(self._consumed.values(), taken + Counter(self._allocated))
+        slices = [one for one in self._kube.list(RESOURCE_SLICES).items if one.spec.node_name == node]
         for way in request.ways:
-            everything = self._suitable(way, node)
+            everything = self._suitable(way, slices)
+            counters = Counters(slices, (device for pool, device in used if pool == node))
             fits = [
                 (entry["name"], amount, is_shared)
                 for entry in everything
                 for size, amount, is_shared in [_amount(way, entry)]
                 if used[node, entry["name"]] + amount <= size
                 and not self._is_tainted(node, entry["name"], way)
+                and counters.take(entry)
             ]
             wanted = len(everything) if way.allocation_mode == "All" else way.count
             if wanted and len(fits) >= wanted:
@@ -254,18 +265,12 @@ class Allocator:
                 ]
         return None
 
-    def _suitable(self, way: ExactRequest, node: str) -> list[Json]:
+    def _suitable(self, way: ExactRequest, slices: Iterable[ResourceSlice]) -> list[Json]:
         """The devices of a node that a request accepts, whoever has them."""
         known = self._kube.get(DEVICE_CLASSES, way.device_class_name)
         selectors = (*known.spec.selectors, *way.selectors)
-        entries = (
-            (one.spec.driver, entry)
-            for one in self._kube.list(RESOURCE_SLICES).items
-            if one.spec.node_name == node
-            for entry in one.spec.devices
-        )
         found: list[Json] = []
-        for driver, entry in entries:
+        for driver, entry in ((one.spec.driver, entry) for one in slices for entry in one.spec.devices):
             whole = terms_of(selectors, None if entry.get("allowMultipleAllocations") else way.capacity)
             if verdict(whole, driver, entry, judged) is True:
                 found.append(entry)

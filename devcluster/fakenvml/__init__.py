@@ -17,6 +17,7 @@ from devcluster.fakenvml.specs import (
     gpu,
     gpus_of,
     mig,
+    split,
 )
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "gpus_of",
     "library",
     "mig",
+    "split",
 ]

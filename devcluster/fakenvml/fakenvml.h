@@ -26,6 +26,7 @@
  *   gpu.<n>.mig_mode            0, 1, or -1 (this GPU cannot do MIG)
  *   gpu.<n>.mig_max             how many MIG devices it can have
  *   gpu.<n>.mig.<m>.uuid|profile|profile_id|gi|ci|memory_mib|slices|ci_slices|processors|copy_engines|decoders
+ *   gpu.<n>.mig.<m>.start|size  which slices of the memory its GPU instance has
  *   call.<function>.error|delay|hang[@<gpu uuid>]=<code|seconds|1>
  *   call.nvmlDeviceGetFieldValues.field[@<gpu uuid>]=<code>   the call succeeds, each field answers the code
  *                               <function> may leave out the version suffix (_v2); a hang ends when its line goes
@@ -60,7 +61,7 @@ typedef struct { char uuid[96]; } Handle;
 typedef struct { unsigned pid, gi, ci; u64 bytes; char kind; } Process;
 typedef struct {
     char uuid[96], profile[32];
-    unsigned gi, ci, profile_id, slices, ci_slices, processors, copy_engines, decoders;
+    unsigned gi, ci, profile_id, start, size, slices, ci_slices, processors, copy_engines, decoders;
     u64 memory_mib;
 } Mig;
 typedef struct {

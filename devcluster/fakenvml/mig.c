@@ -106,7 +106,9 @@ EXPORT nvmlReturn nvmlGpuInstanceGetInfo(const Handle *instance, nvmlGpuInstance
     Call call;
     if (!enter_device(&call, __func__, instance)) return call.code;
     if (!into || !call.mig) call.code = INVALID_ARGUMENT;
-    else *into = (nvmlGpuInstanceInfo_t){handle_of(call.gpu->uuid), call.mig->gi, call.mig->profile_id, 0, call.mig->slices};
+    else *into = (nvmlGpuInstanceInfo_t){
+        handle_of(call.gpu->uuid), call.mig->gi, call.mig->profile_id, call.mig->start, call.mig->size,
+    };
     return leave(&call);
 }
 

@@ -29,7 +29,7 @@ static const Field GPU_FIELDS[] = {
 static const Field MIG_FIELDS[] = {
     FIELD(Mig, "uuid", TEXT, uuid), FIELD(Mig, "profile", TEXT, profile), FIELD(Mig, "gi", UNSIGNED, gi),
     FIELD(Mig, "ci", UNSIGNED, ci), FIELD(Mig, "profile_id", UNSIGNED, profile_id),
-    FIELD(Mig, "memory_mib", BYTES, memory_mib),
+    FIELD(Mig, "memory_mib", BYTES, memory_mib), FIELD(Mig, "start", UNSIGNED, start), FIELD(Mig, "size", UNSIGNED, size),
     FIELD(Mig, "slices", UNSIGNED, slices), FIELD(Mig, "ci_slices", UNSIGNED, ci_slices),
     FIELD(Mig, "processors", UNSIGNED, processors), FIELD(Mig, "copy_engines", UNSIGNED, copy_engines),
     FIELD(Mig, "decoders", UNSIGNED, decoders), {0},

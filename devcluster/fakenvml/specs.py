@@ -6,6 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 MIB: Final = 1 << 20
+MEMORY_SLICES: Final = 8
+"""Slices of memory of a card that can be cut."""
+COMPUTE_SLICES: Final = 7
 ALL_EVENT_TYPES: Final = 0xFF9F
 """The event types that an H200 with driver 580 supports."""
 WHOLE_GPU: Final = 0xFFFFFFFF
@@ -43,13 +46,19 @@ class GpuProfile:
 
 @dataclass(frozen=True, kw_only=True)
 class MigSpec:
-    """One MIG device of a GPU: an instance of a profile of its card."""
+    """One MIG device of a GPU: an instance of a profile of its card, or a part of one (``split``)."""
 
     uuid: str
     profile: str
     gi: int
     ci: int
     shape: MigProfile
+    start: int
+    """Number of the first slice of the GPU's memory that its GPU instance has."""
+    size: int
+    """How many of these it has."""
+    compute_slices: int
+    """Of its GPU instance's slices, those that its compute instance has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +158,7 @@ def mig(spec: GpuSpec, profiles: Sequence[str]) -> tuple[MigSpec, ...]:
     """MIG devices of a GPU, one per profile name.
 
     Raises:
-        ValueError: the card has no such profile.
+        ValueError: the card has no such profile, or no room for all of them.
     """
     known = spec.profile.mig
     for name in profiles:
@@ -157,6 +166,8 @@ def mig(spec: GpuSpec, profiles: Sequence[str]) -> tuple[MigSpec, ...]:
             raise ValueError(
                 f"{spec.profile.name} has no MIG profile {name}; it has: {', '.join(known) or 'none'}."
             )
+    sizes = [-(-known[name].memory_mib * MEMORY_SLICES // spec.profile.memory_mib) for name in profiles]
+    starts = _starts([(size, known[name].slices) for size, name in zip(sizes, profiles, strict=True)])
     return tuple(
         MigSpec(
             uuid=f"MIG-{uuid.uuid5(_NAMESPACE, f'{spec.uuid}/{number}/{name}')}",
@@ -164,9 +175,49 @@ def mig(spec: GpuSpec, profiles: Sequence[str]) -> tuple[MigSpec, ...]:
             gi=number + 1,
             ci=0,
             shape=known[name],
+            start=starts[number],
+            size=sizes[number],
+            compute_slices=known[name].slices,
         )
         for number, name in enumerate(profiles)
     )
+
+
+def split(device: MigSpec, parts: int) -> tuple[MigSpec, ...]:
+    """So many MIG devices in place of one: equal compute instances of its GPU instance.
+
+    They share its memory and its engines.
+    """
+    slices = device.compute_slices // parts
+    shape = replace(device.shape, processors=device.shape.processors // parts)
+    return tuple(
+        replace(
+            device,
+            uuid=f"MIG-{uuid.uuid5(_NAMESPACE, f'{device.uuid}/{number}')}",
+            profile=f"{slices}c.{device.profile}",
+            ci=number,
+            shape=shape,
+            compute_slices=slices,
+        )
+        for number in range(parts)
+    )
+
+
+def _starts(wanted: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Where GPU instances of (slices of memory, of compute) begin: only some places suit each size."""
+    places = {
+        number: [start for start in range(0, MEMORY_SLICES, size) if start + slices <= COMPUTE_SLICES]
+        for number, (size, slices) in enumerate(wanted)
+    }
+    taken, found = set[int](), dict[int, int]()
+    for number in sorted(places, key=lambda one: len(places[one])):
+        size = wanted[number][0]
+        free = [start for start in places[number] if taken.isdisjoint(range(start, start + size))]
+        if not free:
+            raise ValueError(f"The card has no room for MIG device {number}, beside the others.")
+        found[number] = free[-1]
+        taken.update(range(free[-1], free[-1] + size))
+    return found
 
 
 def linked(first: GpuSpec, second: GpuSpec, count: int) -> tuple[GpuSpec, GpuSpec]:

@@ -17,12 +17,13 @@ from cluster.process.clock import Clock
 from deviceplugin.advertised import shared_memory
 from deviceplugin.allocator import AllocatorSources
 from deviceplugin.dra.claim_files import ClaimFiles, Specification
+from deviceplugin.dra.counters import counted
 from deviceplugin.dra.driver import ClaimDriver, Pool
 from deviceplugin.dra.prepared import PreparedError, PreparedFile
 from deviceplugin.dra.registration import DriverRegistration, Endpoints
 from deviceplugin.dra.servicer import Health
 from deviceplugin.dra.slice_publisher import SlicePublisher
-from deviceplugin.dra.slices import Entry, Surroundings, entries, offered
+from deviceplugin.dra.slices import Published, Stored, Surroundings, entries, offered
 from deviceplugin.injection.share_edits import Hook
 from deviceplugin.kubelet.checkpoint import CheckpointError
 from deviceplugin.kubelet.registration import SocketNames
@@ -72,10 +73,12 @@ class ClaimServing:
         file: PreparedFile,
         clock: Clock,
         sharing: ClaimSharing,
+        has_counters: bool = True,
         is_ending: bool = False,
     ) -> None:
-        """Args: is_ending: the node gives its GPUs in another way now: none are offered, claims only end."""
+        """Args: has_counters: of MIG devices, if they are stored; is_ending: none are offered, claims end."""
         self._is_ending = is_ending
+        self._has_counters = has_counters
         self._sharing = sharing
         self._sources = sources
         self._clock = clock
@@ -153,9 +156,9 @@ class ClaimServing:
         memory = {one.uuid: shared_memory(one, self._sharing.reserve) for one in self._devices.values()}
         return {uuid: amount for uuid, amount in memory.items() if amount}
 
-    def _wanted(self, *, with_taints: bool, with_shares: bool) -> tuple[Entry, ...] | None:
+    def _wanted(self, stored: Stored) -> Published | None:
         if self._is_ending:
-            return ()
+            return Published()
         now = self._sources.device_cache.now
         if not self._known or not now.reported:
             return None
@@ -171,8 +174,9 @@ class ClaimServing:
             self._around,
             unhealthy=unhealthy,
             taken=self._taken(),
-            with_taints=with_taints,
-            shares=self._shares() if self._sharing.is_offered and with_shares else None,
+            with_taints=stored.taints,
+            shares=self._shares() if self._sharing.is_offered and stored.shares else None,
+            counters=counted(self._devices.values()) if self._has_counters and stored.counters else None,
         )
 
     def _taken(self) -> frozenset[str]:

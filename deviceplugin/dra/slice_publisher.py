@@ -5,20 +5,23 @@ for 30 s and of a node that restarts, so they are read again regularly.
 """
 
 import threading
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import structlog
 
 from cluster import claim_names, names
 from cluster.kube.backoff import Backoff
-from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.errors import ApiError, NotFound, Unprocessable
 from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import NODES, RESOURCE_SLICES
 from cluster.objects.claims import ResourceSlice
 from cluster.objects.quantity import QuantityError, parse_amount
 from cluster.process.clock import Clock
 from cluster.process.stop_events import wake_at
-from deviceplugin.dra.slices import Entry, parts
+from deviceplugin.dra.counters import Entry
+from deviceplugin.dra.slices import CONSUMES, Published, Stored, parts
 
 log = structlog.get_logger(__name__)
 
@@ -37,8 +40,8 @@ OFTEN: Final = 1.0
 class Wanted(Protocol):
     """Knows the devices that are to be published."""
 
-    def __call__(self, *, with_taints: bool, with_shares: bool) -> tuple[Entry, ...] | None:
-        """The devices, with or without taints and shares; None while they are not known."""
+    def __call__(self, stored: Stored) -> Published | None:
+        """The devices, with what the API server stores of them; None while they are not known."""
         ...
 
 
@@ -62,7 +65,7 @@ class SlicePublisher:
         self._clock = clock
         self._backoff = Backoff()
         self._wake = threading.Event()
-        self._with_taints = self._with_shares = True
+        self._stored = Stored()
         self._often_until = 0.0
         self._problem: str | None = "The devices have not been published yet."
         self._foreign: str | None = None
@@ -118,20 +121,27 @@ class SlicePublisher:
         )
         if foreign:
             return
-        found = self._wanted(with_taints=self._with_taints, with_shares=self._with_shares)
+        found = self._wanted(self._stored)
         if found is None:
             return
-        want = {f"{ours}{number}": part for number, part in enumerate(parts(found))}
+        want = {f"{ours}{end}": part for end, part in parts(found).items()}
         if not self._is_current(have, want):
-            self._write(have, want)
+            try:
+                self._write(have, want)
+            except Unprocessable:
+                if not found.counter_sets:
+                    raise
+                # Before 1.35 counters must be in the slice of their devices, where the gate is on.
+                self._without_counters()
+                return
         self._problem = None
 
-    def _is_current(self, have: dict[str, ResourceSlice], want: dict[str, tuple[Entry, ...]]) -> bool:
+    def _is_current(self, have: dict[str, ResourceSlice], want: dict[str, Entry]) -> bool:
         if set(have) != set(want) or len({one.spec.pool.generation for one in have.values()}) > 1:
             return False
-        return all(_comparable(have[name].spec.devices) == _comparable(part) for name, part in want.items())
+        return all(_comparable(_content(have[name])) == _comparable(part) for name, part in want.items())
 
-    def _write(self, have: dict[str, ResourceSlice], want: dict[str, tuple[Entry, ...]]) -> None:
+    def _write(self, have: dict[str, ResourceSlice], want: dict[str, Entry]) -> None:
         generation = max((one.spec.pool.generation for one in have.values()), default=0) + 1
         owner = self._owner()
         for name, part in want.items():
@@ -139,7 +149,7 @@ class SlicePublisher:
                 "driver": self._driver,
                 "nodeName": self._node,
                 "pool": {"name": self._node, "generation": generation, "resourceSliceCount": len(want)},
-                "devices": list(part),
+                **part,
             }
             body: dict[str, Any] = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": spec}
             if name in have:
@@ -152,46 +162,68 @@ class SlicePublisher:
                 self._kube.delete(RESOURCE_SLICES, name)
             except NotFound:
                 continue
-        log.info("devices for claims published", generation=generation, devices=sum(map(len, want.values())))
+        devices = sum(len(part.get("devices", ())) for part in want.values())
+        log.info("devices for claims published", generation=generation, devices=devices)
 
-    def _learn(self, part: tuple[Entry, ...], stored: ResourceSlice) -> None:
+    def _learn(self, part: Entry, slice_: ResourceSlice) -> None:
         """An API server before 1.36 drops what it does not know, and says nothing."""
-        if self._with_taints and _those_with("taints", part) != _those_with("taints", stored.spec.devices):
-            self._with_taints = False  # unhealthy devices are left out
+        written, stored = part.get("devices", ()), slice_.spec.devices
+        if self._stored.taints and _those_with("taints", written) != _those_with("taints", stored):
+            self._stored = replace(self._stored, taints=False)  # unhealthy devices are left out
             self._wake.set()
-        if self._with_shares and _those_with(SHARED, part) != _those_with(SHARED, stored.spec.devices):
-            self._with_shares = False
+        if self._stored.shares and _those_with(SHARED, written) != _those_with(SHARED, stored):
+            self._stored = replace(self._stored, shares=False)
             self._wake.set()
             log.warning("GPUs are not given in shares by claims", message=NO_SHARES)
+        has_lost_sets = len(slice_.spec.shared_counters) < len(part.get("sharedCounters", ()))
+        if has_lost_sets or _those_with(CONSUMES, written) != _those_with(CONSUMES, stored):
+            self._without_counters()
+
+    def _without_counters(self) -> None:
+        if not self._stored.counters:
+            return
+        self._stored = replace(self._stored, counters=False)
+        self._wake.set()
+        log.info("MIG devices are published without counters: the API server does not store these")
 
     def _owner(self) -> dict[str, str]:
         node = self._kube.get(NODES, self._node)
         return {"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": node.metadata.uid}
 
 
-def _those_with(field: str, devices: tuple[Entry, ...]) -> list[str]:
+def _those_with(field: str, devices: Iterable[Entry]) -> list[str]:
     return [device["name"] for device in devices if device.get(field)]
 
 
-def _comparable(devices: tuple[Entry, ...]) -> list[Entry]:
-    """The devices, without what the API server adds to them and without its spelling of amounts."""
-    return [
-        {
-            **device,
-            "capacity": _amounts(device.get("capacity") or {}),
-            "taints": [
-                {key: value for key, value in taint.items() if key != "timeAdded"}
-                for taint in device.get("taints") or ()
-            ],
-        }
-        for device in devices
-    ]
+def _content(one: ResourceSlice) -> Entry:
+    return {"devices": one.spec.devices, "sharedCounters": one.spec.shared_counters}
+
+
+def _comparable(part: Entry) -> Entry:
+    """What a slice has, without what the API server adds and without its spelling of amounts."""
+    return {
+        "sharedCounters": _amounts(part.get("sharedCounters", ())),
+        "devices": [
+            {
+                **device,
+                "capacity": _amounts(device.get("capacity") or {}),
+                CONSUMES: _amounts(device.get(CONSUMES) or ()),
+                "taints": [
+                    {key: value for key, value in taint.items() if key != "timeAdded"}
+                    for taint in device.get("taints") or ()
+                ],
+            }
+            for device in part.get("devices", ())
+        ],
+    }
 
 
 def _amounts(value: Any) -> Any:
     """The same with each quantity as a number: the API server writes 16777216000 as 16777216k."""
     if isinstance(value, dict):
         return {key: _amounts(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_amounts(one) for one in value]
     try:
         return parse_amount(str(value))
     except QuantityError:

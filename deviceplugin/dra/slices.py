@@ -11,11 +11,13 @@ from typing import Any, Final
 from cluster import claim_names
 from cluster.objects.claim_shares import MEMORY, MIB
 from deviceplugin.advertised import device_name
+from deviceplugin.dra.counters import MOST_SETS, Counted, Entry
 from deviceplugin.node.feature_labels import family
 from deviceplugin.nvml.inventory import NodeDevice
 
 MOST: Final = 64
-"""Devices in one slice: the limit for devices with taints."""
+"""Devices in one slice: the limit for devices with taints, or that consume counters."""
+CONSUMES: Final = "consumesCounters"
 PCI_ATTRIBUTE: Final = "resource.kubernetes.io/pciBusID"
 NUMA_ATTRIBUTE: Final = "resource.kubernetes.io/numaNode"
 LEAST_SHARE: Final = 256
@@ -24,8 +26,22 @@ LONGEST_STRING: Final = 64
 """Characters of an attribute's text."""
 _BRANDS: Final = ("GeForce", "Quadro", "Titan", "Tesla")
 
-Entry = dict[str, Any]
-"""A device as the API writes it."""
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """What the API server stores of a slice: it drops the fields of gates that are off, and says nothing."""
+
+    taints: bool = True
+    shares: bool = True
+    counters: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What the slices of a node have."""
+
+    devices: tuple[Entry, ...] = ()
+    counter_sets: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +67,9 @@ def entries(
     taken: frozenset[str] = frozenset(),
     with_taints: bool = True,
     shares: Mapping[str, int] | None = None,
-) -> tuple[Entry, ...]:
-    """The devices for the slices, in the order of their names.
+    counters: Counted | None = None,
+) -> Published:
+    """The devices for the slices, in the order of their names, and the counters that they consume.
 
     Args:
         devices: name -> device.
@@ -61,19 +78,39 @@ def entries(
         taken: UUIDs of devices that pods still have by the device plugin: left out until they end.
         with_taints: whether the API server knows taints of devices; if not, unhealthy devices are left out.
         shares: UUID -> MiB, of devices that several claims may have: that is their capacity then.
+        counters: of GPUs in MIG mode; None where the API server does not store them.
     """
-    shares = shares or {}
-    return tuple(
-        _entry(name, device, around, state=unhealthy.get(device.uuid), share=shares.get(device.uuid, 0))
+    shares, counters = shares or {}, counters or Counted()
+    found = {
+        device.uuid: _entry(
+            name, device, around, state=unhealthy.get(device.uuid), share=shares.get(device.uuid, 0)
+        )
         for name, device in sorted(devices.items())
         if device.uuid not in taken and (with_taints or device.uuid not in unhealthy)
+    }
+    for uuid in found.keys() & counters.consumed.keys():
+        found[uuid][CONSUMES] = [counters.consumed[uuid]]
+    gpus = {devices[entry["name"]].published.parent for entry in found.values() if CONSUMES in entry}
+    sets = [one for gpu, one in counters.sets.items() if gpu in gpus]
+    return Published(
+        devices=tuple(found.values()), counter_sets=tuple(sorted(sets, key=lambda one: str(one["name"])))
     )
 
 
-def parts(found: Sequence[Entry]) -> tuple[tuple[Entry, ...], ...]:
-    """The devices, so many at a time as one slice may have; one part without any for a node without any."""
-    cut = tuple(tuple(found[start : start + MOST]) for start in range(0, len(found), MOST))
-    return cut or ((),)
+def parts(found: Published) -> dict[str, Entry]:
+    """The end of each slice's name -> what it has: devices or sets of counters, as many as one may have.
+
+    A node without any device has one slice, without any.
+    """
+    devices, sets = _cut(found.devices, MOST), _cut(found.counter_sets, MOST_SETS)
+    # A name with another hyphen could be that of another node's slice.
+    return {str(number): {"devices": part} for number, part in enumerate(devices or [[]])} | {
+        f"counters{number}": {"sharedCounters": part} for number, part in enumerate(sets)
+    }
+
+
+def _cut(found: Sequence[Entry], most: int) -> list[list[Entry]]:
+    return [list(found[start : start + most]) for start in range(0, len(found), most)]
 
 
 def semantic(version: str) -> str | None:

@@ -75,6 +75,19 @@ class MigShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """Which slices of its GPU's memory a GPU instance has: ``size`` of them from ``start`` on."""
+
+    start: int
+    size: int
+
+    @property
+    def slices(self) -> range:
+        """Their numbers."""
+        return range(self.start, self.start + self.size)
+
+
+@dataclass(frozen=True, slots=True)
 class MigFacts:
     """One MIG device of a GPU, with its GPU instance and compute instance."""
 
@@ -84,6 +97,8 @@ class MigFacts:
     compute_instance: int
     memory_mib: int
     shape: MigShape = field(default_factory=MigShape)
+    placement: Placement | None = None
+    """Of its GPU instance; None: not reported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ does not support are None. Strings are decoded whether the binding returns text 
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -26,6 +27,7 @@ from deviceplugin.nvml.interface import (
     MigFacts,
     MigShape,
     NvmlError,
+    Placement,
     RemappedRows,
 )
 from deviceplugin.nvml.mig_profile import profile_name
@@ -168,9 +170,11 @@ class RealNvml:
                 if error.code == pynvml.NVML_ERROR_NOT_FOUND:
                     continue  # slots in between may be empty
                 raise
-            instance = int(_ask(pynvml.nvmlDeviceGetGpuInstanceId, device, device=uuid))
-            kind = _kind_of(handle, instance, self._kinds[uuid], uuid)
-            found.append(_mig_facts(device, total, uuid, instance=instance, kind=kind))
+            number = int(_ask(pynvml.nvmlDeviceGetGpuInstanceId, device, device=uuid))
+            instance = _instance_info(handle, number, uuid)
+            kind = "" if instance is None else self._kinds[uuid].get(int(instance.profileId), "")
+            facts = _mig_facts(device, total, uuid, instance=number, kind=kind)
+            found.append(replace(facts, placement=_placement(instance)))
         return tuple(found)
 
     def recovery_action(self, uuid: str) -> int:
@@ -356,11 +360,16 @@ def _kinds_of(handle: Any, uuid: str) -> dict[int, str]:
     return found
 
 
-def _kind_of(handle: Any, instance: int, kinds: Mapping[int, str], uuid: str) -> str:
-    """The suffix of an instance's profile name; empty if this process may not read the instance."""
-    known = _optional(pynvml.nvmlDeviceGetGpuInstanceById, handle, instance, device=uuid) if kinds else None
-    info = None if known is None else _optional(pynvml.nvmlGpuInstanceGetInfo, known, device=uuid)
-    return "" if info is None else kinds.get(int(info.profileId), "")
+def _instance_info(handle: Any, instance: int, uuid: str) -> Any:
+    """Profile and placement of a GPU instance; None if this process may not read it."""
+    known = _optional(pynvml.nvmlDeviceGetGpuInstanceById, handle, instance, device=uuid)
+    return None if known is None else _optional(pynvml.nvmlGpuInstanceGetInfo, known, device=uuid)
+
+
+def _placement(instance: Any) -> Placement | None:
+    if instance is None or not instance.placement.size:
+        return None
+    return Placement(int(instance.placement.start), int(instance.placement.size))
 
 
 def _mig_facts(device: Any, total: int, parent: str, *, instance: int, kind: str) -> MigFacts:
