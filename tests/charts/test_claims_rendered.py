@@ -78,6 +78,23 @@ def test_claims_share_gpus_only_where_the_api_server_adds_up_capacity(
         assert f"name: {names.setting('dra_shares')}" in text
 
 
+@pytest.mark.parametrize(
+    ("kubernetes", "scheduler", "has_counters"),
+    [
+        ("v1.35.9", {}, "false"),
+        ("v1.36.0-rc.1", {}, "true"),
+        ("v1.37.1", {"image": {"tag": "v1.35.9"}}, "false"),
+        ("v1.37.1", {"image": {"tag": "latest"}}, "true"),
+    ],
+)
+def test_devices_consume_counters_only_where_kube_scheduler_knows_them(
+    program: Path, tmp_path: Path, kubernetes: str, scheduler: dict[str, Any], has_counters: str
+) -> None:
+    values = {**ON, "scheduler": scheduler}
+    text = chart.render(program, tmp_path, values, ("resource.k8s.io/v1",), kubernetes=kubernetes)
+    assert f'{{name: {names.setting("dra_counters")}, value: "{has_counters}"}}' in text
+
+
 @pytest.mark.parametrize(("kubernetes", "is_refused"), [("v1.36.4", True), ("v1.37.0-rc.1", False)])
 def test_claims_are_booked_only_where_the_api_server_has_taint_rules(
     program: Path, tmp_path: Path, kubernetes: str, *, is_refused: bool

@@ -75,7 +75,7 @@ DEVICES = {
     "1g.10gb": mig("1g.10gb", 9728),
     "3g.40gb": mig("3g.40gb", 40192),
 }
-ENTRIES = {entry["name"]: entry for entry in entries(DEVICES, Surroundings(), unhealthy={})}
+ENTRIES = {entry["name"]: entry for entry in entries(DEVICES, Surroundings(), unhealthy={}).devices}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -89,6 +89,23 @@ def test_slices_that_are_away_for_a_moment_change_nothing() -> None:
     assert devices.accepted.of(ODD).uuids == {"GPU-n1-0", "GPU-n1-1"}
 
 
+def test_slices_that_go_one_by_one_change_nothing_while_one_of_counters_is_left() -> None:
+    devices = Devices()
+    devices.come(0, 1, 2, 3)
+    before = devices.accepted.of(ANY)
+    spec = {"driver": names.DRA_DRIVER, "nodeName": "n0", "sharedCounters": [{"name": "set"}]}
+    counters = msgspec.convert({"metadata": {"name": "counters"}, "spec": spec}, ResourceSlice)
+    assert not devices.accepted.change_slice("counters", None, counters)
+    assert not devices.wipe("n0")
+    assert devices.accepted.of(ANY) == before
+    later = msgspec.convert(
+        {"metadata": {"name": "counters"}, "spec": spec | {"pool": {"generation": 1}}}, ResourceSlice
+    )
+    devices.publish("n0")
+    assert not devices.accepted.change_slice("counters", counters, later)
+    assert devices.wipe("n0"), "its agent has deleted it: it has published the others anew"
+
+
 def test_of_a_node_without_slices_and_inventory_nothing_is_left() -> None:
     devices = Devices()
     devices.come(0, 1, 2, 3)

@@ -14,7 +14,7 @@ from cluster.kube.resources import NODES, RESOURCE_SLICES
 from cluster.objects.inventory import Device
 from cluster.objects.quantity import parse_amount
 from deviceplugin.dra.slice_publisher import READ_EVERY, SlicePublisher
-from deviceplugin.dra.slices import MOST, Entry, Surroundings, entries, offered, parts
+from deviceplugin.dra.slices import MOST, Published, Stored, Surroundings, entries, offered, parts
 from deviceplugin.nvml.interface import GpuFacts, MigFacts
 from deviceplugin.nvml.inventory import NodeDevice
 
@@ -38,7 +38,7 @@ AROUND = Surroundings(driver_version="580.159.04", cuda_version=(13, 0))
 
 
 def test_a_gpu_has_the_attributes_of_nvidias_driver() -> None:
-    (entry,) = entries(offered([GPU]), AROUND, unhealthy={})
+    (entry,) = entries(offered([GPU]), AROUND, unhealthy={}).devices
     assert entry == {
         "name": "gpu-0",
         "attributes": {
@@ -64,7 +64,7 @@ def test_of_a_partitioned_gpu_its_parts_are_offered() -> None:
     gone = msgspec.structs.replace(PART, gone=True, part=MigFacts("MIG-1", "1g.10gb", 8, 0, 9728))
     found = offered([whole, PART, gone])
     assert list(found) == ["gpu-0-mig-1g-10gb-me-7"]
-    (entry,) = entries(found, AROUND, unhealthy={})
+    (entry,) = entries(found, AROUND, unhealthy={}).devices
     attributes = entry["attributes"]
     assert attributes["profile"] == {"string": "1g.10gb+me"}
     assert attributes["parentUUID"] == {"string": "GPU-0"}
@@ -85,15 +85,15 @@ class Lab:
             self.kube, node=NODE, driver=names.DRA_DRIVER, wanted=self._wanted, clock=self.clock
         )
 
-    def _wanted(self, *, with_taints: bool, with_shares: bool) -> tuple[Entry, ...]:
+    def _wanted(self, stored: Stored) -> Published:
         devices = {
             f"gpu-{n}": msgspec.structs.replace(
                 GPU, published=msgspec.structs.replace(GPU.published, uuid=f"GPU-{n}")
             )
             for n in range(self.count)
         }
-        shares = self.shares if with_shares else {}
-        return entries(devices, AROUND, unhealthy=self.unhealthy, with_taints=with_taints, shares=shares)
+        shares = self.shares if stored.shares else {}
+        return entries(devices, AROUND, unhealthy=self.unhealthy, with_taints=stored.taints, shares=shares)
 
     def turn(self) -> list[dict[str, Any]]:
         """The slices after one look of the publisher."""
@@ -193,11 +193,11 @@ class Looking(Lab):
         super().__init__()
         self.most, self.stop, self.looks = most, threading.Event(), list[float]()
 
-    def _wanted(self, *, with_taints: bool, with_shares: bool) -> tuple[Entry, ...]:
+    def _wanted(self, stored: Stored) -> Published:
         self.looks.append(self.clock.monotonic())
         if len(self.looks) == self.most:
             self.stop.set()
-        return super()._wanted(with_taints=with_taints, with_shares=with_shares)
+        return super()._wanted(stored)
 
 
 def test_slices_that_the_kubelet_deletes_after_it_has_registered_the_driver_are_soon_back() -> None:
@@ -221,4 +221,5 @@ def test_beside_another_driver_of_the_name_nothing_is_published() -> None:
 @pytest.mark.parametrize("count", [0, 1, MOST, 3 * MOST])
 def test_parts_have_every_device_once(count: int) -> None:
     found = tuple({"name": str(n)} for n in range(count))
-    assert [one for part in parts(found) for one in part] == list(found)
+    cut = parts(Published(devices=found))
+    assert [one for part in cut.values() for one in part["devices"]] == list(found)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster.process.clock import SystemClock
-from devcluster.fakenvml import FakeNvml, default_gpus, library, mig
+from devcluster.fakenvml import FakeNvml, default_gpus, library, mig, split
 from devcluster.fakenvml.fake import RunningProcess
 from deviceplugin.nvml.interface import (
     EventKind,
@@ -19,6 +19,7 @@ from deviceplugin.nvml.interface import (
     GpuProcess,
     LibraryMissingError,
     NvmlError,
+    Placement,
 )
 from deviceplugin.nvml.inventory import NodeDevice, read_inventory
 from deviceplugin.nvml.numa import numa_from_sysfs
@@ -78,6 +79,23 @@ def test_mig_devices_are_read_with_profile_and_instances(nvml: RealNvml, fake: F
         (1, 0, 1),
         (2, 0, 1),
     ]
+    assert [part.part and part.part.placement for part in parts] == [Placement(4, 4), Placement(3, 1)]
+
+
+def test_compute_instances_of_one_gpu_instance_have_one_place(nvml: RealNvml, fake: FakeNvml) -> None:
+    fake.mig(1, split(mig(default_gpus(0)[1], ["3g.40gb"])[0], 3))
+    parts = nvml.mig(nvml.uuid(1)) or ()
+    assert [(part.profile, part.compute_instance) for part in parts] == [
+        ("1c.3g.40gb", number) for number in range(3)
+    ]
+    assert {part.placement for part in parts} == {Placement(4, 4)}
+
+
+def test_a_card_has_no_room_for_more_than_it_can_be_cut_into() -> None:
+    one = default_gpus(0)[0]
+    assert len({part.start for part in mig(one, ["1g.10gb"] * 4 + ["3g.40gb"])}) == 5
+    with pytest.raises(ValueError, match="no room"):
+        mig(one, ["4g.40gb", "4g.40gb"])
 
 
 def test_events_name_their_gpu_even_if_it_is_lost(nvml: RealNvml, fake: FakeNvml) -> None:
@@ -316,7 +334,7 @@ def test_profiles_have_plain_names_where_instances_may_not_be_read(nvml: RealNvm
     fake.mig(1, mig(default_gpus(0)[1], ["1g.10gb+me"]))
     no_permission = 4
     fake.error("nvmlDeviceGetGpuInstanceById", 1, no_permission)
-    assert [part.profile for part in nvml.mig(nvml.uuid(1)) or ()] == ["1g.10gb"]
+    assert [(part.profile, part.placement) for part in nvml.mig(nvml.uuid(1)) or ()] == [("1g.10gb", None)]
 
 
 def test_gpus_that_are_bound_or_unbound_are_reported_once(nvml: RealNvml, fake: FakeNvml) -> None:
