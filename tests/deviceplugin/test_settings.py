@@ -14,6 +14,7 @@ HOSTILE = {
     "device_plugin": ("theirs", "Allowed: ours, existing, dra."),
     "dra_driver": ("GPU!", "matching regex"),
     "dra_shares": ("perhaps", "Allowed: true, false."),
+    "dra_counters": ("perhaps", "Allowed: true, false."),
     "book_claims": ("perhaps", "Allowed: true, false."),
     "device_list_strategy": ("magic", "Allowed: cdi, environment, device-nodes."),
     "mig_strategy": ("all", "Allowed: none, single, mixed."),
