@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from booking.eviction.free_nodes import FreeNodes
 from booking.eviction.holder import Holder
 from booking.eviction.loss_ranks import LossRanks
 from booking.eviction.settings import EvictionSettings
@@ -140,6 +141,10 @@ class HolderCache:
         self._covered: AbstractSet[str] = frozenset()
         self._due: list[tuple[datetime, str]] = []
         """When entries are to be recomputed though nothing has changed, the first one first; some are old."""
+        self._with_members: dict[str, None] = {}
+        """Nodes that have any."""
+        self._with_gangs: dict[str, None] = {}
+        self.free_nodes: Final = FreeNodes()
         self.loss_ranks: Final = LossRanks()
         self.share_bounds: Final = ShareBounds()
         self.share_rooms: Final = ShareRooms()
@@ -150,18 +155,25 @@ class HolderCache:
         changed = None if self._is_elsewhere(instant) else self._changed(instant)
         if changed is None:
             self._due.clear()
+            self._with_members.clear()
+            self._with_gangs.clear()
         before, self._moment.instant = self._nodes, instant
         nodes = dict(before) if changed else {} if changed is None else before
         for name in views if changed is None else changed:
             view, known = views.get(name), before.get(name)
             if view is None:
                 nodes.pop(name, None)
+                self._with_members.pop(name, None)
+                self._with_gangs.pop(name, None)
                 continue
             is_true = known is not None and _is_true(known, view, instant)
             nodes[name] = now = known if known and is_true else _node_holders(view, instant, self._moment)
             if now.until and not (is_true and changed):
                 heappush(self._due, (now.until, name))
+            _list(self._with_members, name, is_in=bool(now.members))
+            _list(self._with_gangs, name, is_in=bool(now.gangs))
         self.loss_ranks.changed(changed)
+        self.free_nodes.changed(changed)
         self._nodes, self._covered = nodes, frozenset(instant.cover)
         recent = _recent(instant)
         self._at = (recent.line, recent.number) if recent else None
@@ -183,8 +195,12 @@ class HolderCache:
 
     def fates(self, instant: EvictionSnapshot) -> Fates:
         """The fates of the pods that ``at`` has returned for the same instant."""
-        members = (member for node_holders in self._nodes.values() for member in node_holders.members)
+        members = (member for name in self._with_members for member in self._nodes[name].members)
         return Fates(members, instant.jobs)
+
+    def with_gangs(self) -> Mapping[str, NodeHolders]:
+        """Those that ``at`` has returned last on which pods of gangs are."""
+        return {name: self._nodes[name] for name in self._with_gangs}
 
     def _is_elsewhere(self, instant: EvictionSnapshot) -> bool:
         """Whether settings, policy or protected namespaces differ from last time: nothing is true then."""
@@ -197,6 +213,13 @@ class HolderCache:
         if not same:
             self._nodes = {}
         return not same
+
+
+def _list(names: dict[str, None], name: str, *, is_in: bool) -> None:
+    if is_in:
+        names[name] = None
+    else:
+        names.pop(name, None)
 
 
 def _recent(instant: EvictionSnapshot) -> RecentChanges | None:

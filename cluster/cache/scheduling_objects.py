@@ -23,6 +23,8 @@ class SchedulingObjects:
         self._on: dict[str, dict[str, ExistingPod]] = {}
         self._node_of: dict[str, str] = {}
         self._node_pods: dict[str, NodePods] = {}
+        self._with_anti_affinity: dict[str, None] = {}
+        """Nodes with pods that have anti-affinity terms."""
         self._stale: set[str] = set()
         self._claims, self._volumes, self._classes = claims, volumes, classes
 
@@ -58,12 +60,15 @@ class SchedulingObjects:
             volumes=self._volumes.all(),
             classes=self._classes.all(),
             namespaces=namespaces,
-        )
+        ).knowing_anti_affinity(self._with_anti_affinity)
 
     def _sum_up(self) -> None:
         for node in self._stale:
+            self._with_anti_affinity.pop(node, None)
             if self._on[node]:
-                self._node_pods[node] = node_pods_of(self._on[node].values())
+                self._node_pods[node] = found = node_pods_of(self._on[node].values())
+                if found.with_anti_affinity:
+                    self._with_anti_affinity[node] = None
             else:
                 del self._on[node]
                 self._node_pods.pop(node, None)

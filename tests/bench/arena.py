@@ -48,16 +48,25 @@ _READY_SECONDS: Final = 60.0
 @contextmanager
 def arena(nodes: int, *, larger: Mapping[str, int] | None = None) -> "Iterator[Arena]":
     """A cluster of this many nodes with eight GPUs each, and of the ``larger`` ones: name -> GPUs."""
+    with (
+        real_arena(NodeSpec(name="node-a")) as place,
+        simulated(place.cluster, place.kube, nodes, larger=larger) as made,
+    ):
+        place.nodes = tuple(made[:nodes])
+        yield place
+
+
+@contextmanager
+def real_arena(*nodes: NodeSpec) -> "Iterator[Arena]":
+    """A cluster of these nodes, with real kubelets; no device plugin runs."""
     with ExitStack() as stack:
         audit = stack.enter_context(audited(service_account(extender.ACCOUNT)))
-        spec = ClusterSpec(
-            name=own("bench-sched"), nodes=(NodeSpec(name="node-a"),), apiserver_arguments=audit.arguments
-        )
+        spec = ClusterSpec(name=own("bench-sched"), nodes=nodes, apiserver_arguments=audit.arguments)
         cluster = stack.enter_context(Cluster.start(spec))
         kube = stack.enter_context(closing(administrator(cluster)))
         _install(cluster)
-        made = stack.enter_context(simulated(cluster, kube, nodes, larger=larger))
-        yield Arena(cluster, kube, stack.enter_context(sighted(kube)), audit, tuple(made[:nodes]))
+        sightings = stack.enter_context(sighted(kube))
+        yield Arena(cluster, kube, sightings, audit, tuple(node.name for node in nodes))
 
 
 def _install(cluster: Cluster) -> None:
@@ -77,7 +86,7 @@ class Arena:
     sightings: Sightings
     audit: AuditLog
     nodes: Sequence[str]
-    """Names of the nodes with eight GPUs."""
+    """Names of the nodes on which pods are measured."""
     processor_seconds: Callable[[], float] = field(default=lambda: 0.0, init=False)
     """Seconds of processor time that our extender has used so far."""
     _started: int = field(default=0, init=False)

@@ -17,6 +17,7 @@ from tests.bench.lab import Lab
 from tests.bench.measure import Measure
 from tests.bench.rows import Kind, Row, Target
 from tests.bench.simulated import GPUS, programs
+from tests.bench.table import percentile
 
 SIZES: Final = {100: 3, 1000: 3}
 """Nodes -> turns of each way, at a qps at which only the processors limit the rate."""
@@ -76,6 +77,13 @@ _CALLS: Final = Kind(
     target=Target(value=1.0),
 )
 
+ANSWER: Final = Kind(
+    "schedule-answer-p95",
+    f"the simulated kubelets of these pods, {min(SIZES)} nodes: bound to Running, p95",
+    "ms",
+    _NULL,
+)
+
 
 def measure(_lab: Lab) -> Iterator[Row]:
     """Both sizes, each in turns with our extender, the null one and none."""
@@ -90,6 +98,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
             if nodes == min(SIZES):
                 yield _CROWD.row(taken.median("crowd", "ours"), taken.median("crowd", "none"))
                 yield _CALLS.row(taken.calls / taken.bound)
+                yield ANSWER.row(taken.median("answer", "ours"), taken.median("answer", "null"))
                 slow = Turns(place, "slow")
                 slow.take(DEFAULT_QPS, 1)
                 yield _SLOW.row(slow.median("rate", "ours"), slow.median("rate", "none"))
@@ -127,7 +136,7 @@ class Turns:
             self._bind(WARM_UP, "warm")
             self.arena.audit.calls()
             before = self.arena.processor_seconds()
-            self._note("rate", PODS_OF_A_TURN / self._bind(PODS_OF_A_TURN, "pod"), asks)
+            self._note("rate", PODS_OF_A_TURN / self._bind(PODS_OF_A_TURN, "pod", asks), asks)
             if asks == "ours":
                 used = self.arena.processor_seconds() - before
                 self._note("cpu", 1000 * used / PODS_OF_A_TURN, asks)
@@ -140,19 +149,29 @@ class Turns:
     def _note(self, what: str, found: float, asks: Asks) -> None:
         self.results.setdefault((what, asks), []).append(found)
 
-    def _bind(self, count: int, what: str, node: str | None = None) -> float:
-        """Seconds until this many pods were bound; they are removed afterwards."""
+    def _bind(self, count: int, what: str, answered: Asks | None = None, *, node: str | None = None) -> float:
+        """Seconds until this many pods were bound; they are removed afterwards.
+
+        Args:
+            count: how many.
+            what: a part of their names.
+            answered: the extender for which the answers of their kubelets count; None if they do not.
+            node: the only node on which they may run.
+        """
         pods = [f"{self.prefix}-{self._number}-{what}-{number}" for number in range(count)]
         begin = SystemClock().monotonic()
         self.arena.create(gpu_pod(pod, node=node) for pod in pods)
-        last = max(self.arena.sightings.at(pod, "bound") for pod in pods)
+        bound = [self.arena.sightings.at(pod, "bound") for pod in pods]
+        if answered:
+            took = [self.arena.sightings.at(pod, "Running") - at for pod, at in zip(pods, bound, strict=True)]
+            self._note("answer", 1000 * percentile(took, 95), answered)
         self.arena.remove(pods)
-        return last - begin
+        return max(bound) - begin
 
 
 MEASURE: Final = Measure(
     "schedule",
-    (*_RATES.values(), *_BARE.values(), *_PROCESSOR.values(), _CROWD, _CALLS, _SLOW),
+    (*_RATES.values(), *_BARE.values(), *_PROCESSOR.values(), _CROWD, _CALLS, ANSWER, _SLOW),
     measure,
     on_cluster=True,
     prepare=programs,

@@ -23,6 +23,7 @@ from tests.bench import (
     bench_filter,
     bench_first_share,
     bench_growth,
+    bench_kubelets,
     bench_links,
     bench_packing,
     bench_page,
@@ -66,6 +67,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_links.MEASURE,
     bench_writers.MEASURE,
     bench_schedule.MEASURE,
+    bench_kubelets.MEASURE,
     bench_bursts.MEASURE,
     bench_waiting.MEASURE,
     bench_turns.MEASURE,
@@ -90,6 +92,8 @@ NEWER_THAN_THE_RESULTS: Final = frozenset(
     for kinds in (
         bench_claims_node.KINDS,
         bench_claims_memory.KINDS,
+        bench_kubelets.MEASURE.kinds,
+        (bench_schedule.ANSWER, bench_decisions.BOUND),
     )
     for kind in kinds
 )

@@ -47,6 +47,8 @@ class Sightings:
         """A new or changed pod."""
         if obj.spec.node_name:
             self._note(obj.metadata.name, "bound")
+        if obj.status.start_time:
+            self._note(obj.metadata.name, "started")
         if obj.status.phase in {"Running", "Failed"}:
             self._note(obj.metadata.name, obj.status.phase)
         reasons = {one.reason for one in obj.status.conditions or ()}

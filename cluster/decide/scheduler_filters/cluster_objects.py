@@ -1,6 +1,6 @@
 """The cluster around a pod to be scheduled, at one instant. Plain values: no lock, no clock."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -50,12 +50,16 @@ class ClusterObjects:
     @cached_property
     def with_anti_affinity(self) -> tuple[Standing, ...]:
         """Pods that have anti-affinity terms."""
-        found = (
-            (self.nodes.get(name), on_node.with_anti_affinity)
-            for name, on_node in self.node_pods.items()
-            if on_node.with_anti_affinity
-        )
+        return self._anti_affinity_on(self.node_pods)
+
+    def _anti_affinity_on(self, names: Iterable[str]) -> tuple[Standing, ...]:
+        found = ((self.nodes.get(name), self.pods_on(name).with_anti_affinity) for name in names)
         return tuple((node, other) for node, others in found if node for other in others)
+
+    def knowing_anti_affinity(self, names: Iterable[str]) -> "ClusterObjects":
+        """This, knowing on which nodes there are pods with anti-affinity terms: not all are looked at."""
+        vars(self)["with_anti_affinity"] = self._anti_affinity_on(names)
+        return self
 
     def placing(self, pod: Pod, node: str, *, without: frozenset[str] = frozenset()) -> "ClusterObjects":
         """The same instant with the pod on the node, and without the pods with these uids."""

@@ -42,6 +42,18 @@ def test_a_pod_without_a_gpu_counts_where_it_is_bound() -> None:
     assert (used(cache), cache.pods) == ({"cpu": 1000}, {})
 
 
+def test_pods_with_anti_affinity_are_found_while_they_are_there() -> None:
+    cache = keeping()
+    cache.of(NODES).replace([msgspec.convert(cases.NODES[0], NODES.type)])
+    body = a_pod("shy", affinity=cases.FAR_FROM_DB)
+    shy = msgspec.convert({**body, "spec": {**body["spec"], "nodeName": "n0"}}, Pod)
+
+    cache.of(PODS).upsert(shy)
+    assert [other.uid for _, other in cache.cluster_objects().with_anti_affinity] == [shy.metadata.uid]
+    cache.of(PODS).remove(shy)
+    assert cache.cluster_objects().with_anti_affinity == ()
+
+
 def test_nothing_is_kept_where_it_is_not_asked_for() -> None:
     cache = ClusterCache(FakeClock())
     cache.of(NODES).replace([msgspec.convert(cases.NODES[0], NODES.type)])

@@ -98,6 +98,25 @@ def test_a_node_that_other_pods_are_about_to_fill_is_as_good_as_filled(asked: tu
     assert verb(question).node_names == ["n0"]
 
 
+def test_binpack_does_not_queue_behind_a_node_while_another_is_nearly_as_good() -> None:
+    cluster = Cluster()
+    for node in ("n0", "n1"):
+        cluster.add_node(node, *(a100(index, node) for index in range(8)))
+    first, second = (cluster.create(a_pod(name).asks(1)) for name in ("first", "second"))
+    ranked = Prioritize(cluster.state, cluster.clock)
+    narrowed = Contenders(cluster.state, ranked.scores, placement="binpack", weight=OTHERS)
+    verb, question = Filter(cluster.state, narrowed), ExtenderArgs(pod=second, node_names=("n0", "n1"))
+    cluster.ask(first, "n0", "n1")
+    assert not cluster.bind_to(first, "n0")
+
+    assert cluster.state.awaiting_nodes() == {"n0"}
+    assert sorted(verb(question).node_names) == ["n0", "n1"]
+    assert len({one.score for one in ranked(question)}) <= 1
+    cluster.take("first")
+    assert verb(question).node_names == ["n0"]
+    assert max(ranked(question), key=lambda one: one.score).host == "n0"
+
+
 def test_the_only_node_that_is_named_gets_a_soft_reservation_as_prioritize_is_not_asked() -> None:
     cluster = half_used()
     pod = cluster.create(a_pod().asks(1))

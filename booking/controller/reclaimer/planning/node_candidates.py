@@ -42,7 +42,7 @@ class NodeCandidates:
         self._inputs = inputs
         self._nodes = holder_cache.at(snapshot)
         self._share_bounds, self._share_rooms = holder_cache.share_bounds, holder_cache.share_rooms
-        self._loss_ranks = holder_cache.loss_ranks
+        self._loss_ranks, self._free_nodes = holder_cache.loss_ranks, holder_cache.free_nodes
         self._on_hold = {node: set(devices) for node, devices in snapshot.on_hold.items()}
         self._reserved: dict[str, set[str]] = {}
         """Node -> devices that pods of this round need not have held for them: they are free."""
@@ -52,7 +52,7 @@ class NodeCandidates:
         self._costs = snapshot.policy.costs(snapshot, holder_cache.fates(snapshot), self._outgoing_pods)
         self._versions: dict[str, int] = dict.fromkeys(self._on_hold, 0)
         """Nodes that are not as the holder cache has them, and how often that has changed."""
-        self._gangs = RunningGangs(self._nodes, self._costs)
+        self._gangs = RunningGangs(holder_cache.with_gangs(), self._costs)
         for uid in self._outgoing_pods | inputs.excluded:
             self._change_node_of(uid)
 
@@ -79,12 +79,8 @@ class NodeCandidates:
 
     def nodes_with_free(self, model: str) -> list[str]:
         """Nodes with any free device of a model, the fullest first, then by name."""
-        found = [
-            (len(model_holders.free), name)
-            for name, node_holders in self._nodes.items()
-            if (model_holders := node_holders.by_model.get(model)) and model_holders.free
-        ]
-        return [name for _, name in sorted(found)]
+        free = self._free_nodes.of(self._nodes, model)
+        return sorted(free, key=lambda name: (free[name], name))
 
     def least_losses(self, model: str, need: int, selector: DeviceSelector = ANY) -> Mapping[str, int]:
         """Node -> lower bound of what a pod there destroys, in GPU-microseconds; only nodes with enough."""

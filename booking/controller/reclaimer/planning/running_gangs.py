@@ -17,7 +17,7 @@ class RunningGangs:
     """Those of one instant; read when they are needed."""
 
     def __init__(self, nodes: Mapping[str, NodeHolders], costs: Costs) -> None:
-        """Args: nodes: node -> who holds its devices; costs: of evictions."""
+        """Args: nodes: those with pods of gangs -> who holds their devices; costs: of evictions."""
         self._nodes, self._costs = nodes, costs
 
     def whole(self, victim: Victim) -> Victim:
@@ -38,7 +38,6 @@ class RunningGangs:
         return {
             one.uid: node_holders.gangs[one.uid]
             for node_holders in self._nodes.values()
-            if node_holders.gangs
             for one in _evictable(node_holders)
             if one.uid in node_holders.gangs
         }
@@ -47,7 +46,7 @@ class RunningGangs:
     def _losses(self) -> Mapping[Gang, int]:
         found: dict[Gang, int] = {}
         counted = set[str]()
-        for holder in chain.from_iterable(_evictable(one) for one in self._nodes.values() if one.gangs):
+        for holder in chain.from_iterable(map(_evictable, self._nodes.values())):
             gang = self._of.get(holder.uid)
             if gang is not None and holder.uid not in counted:
                 counted.add(holder.uid)
