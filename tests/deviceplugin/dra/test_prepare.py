@@ -4,7 +4,9 @@ import fcntl
 import json
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -20,9 +22,10 @@ from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 from deviceplugin.dra.claim_files import ClaimFiles, More, Specification
 from deviceplugin.dra.driver import KUBELET_STATE, ClaimDriver, Pool
 from deviceplugin.dra.prepare import ClaimReference, Refusal
-from deviceplugin.dra.prepared import PreparedClaim, PreparedFile
+from deviceplugin.dra.prepared import Prepared, PreparedClaim, PreparedFile
 from tests.patience import PATIENCE
 
+Answer = TypeVar("Answer")
 NODE, TEAM = "node-a", "team"
 DEVICES = {f"gpu-{n}": f"GPU-{n}" for n in range(4)}
 SHARED = 80 * 1024
@@ -48,6 +51,37 @@ def allocation(
     return {"allocation": {"devices": {"results": results, **more}}}
 
 
+class DeathError(BaseException):
+    """The process is killed: nobody handles that."""
+
+
+class MortalFile(PreparedFile):
+    """Its process may die before or after each write."""
+
+    step: Callable[[], None] = staticmethod(lambda: None)
+
+    def write(self, claims: Prepared) -> None:
+        self.step()
+        super().write(claims)
+        self.step()
+
+
+class MortalFiles(ClaimFiles):
+    """The same for the claims' specifications."""
+
+    step: Callable[[], None] = staticmethod(lambda: None)
+
+    def write(self, claim: PreparedClaim, nodes: DeviceNodes) -> None:
+        self.step()
+        super().write(claim, nodes)
+        self.step()
+
+    def remove(self, uid: str) -> None:
+        self.step()
+        super().remove(uid)
+        self.step()
+
+
 class Lab:
     """A driver with four GPUs; what is on the disk outlives it."""
 
@@ -55,11 +89,33 @@ class Lab:
         self.folder, self.clock, self.boot = folder, FakeClock(self_advancing=True), "boot-1"
         self.kube, self.device_cache = FakeKube(self.clock), DeviceCache()
         self.by_plugin: frozenset[str] = frozenset()
+        self.steps_left: int | None = None
         self.break_gpu("")
         self.start()
 
+    def step(self) -> None:
+        """One write begins or ends; the process dies when none is left."""
+        if self.steps_left is not None:
+            self.steps_left -= 1
+            if self.steps_left < 0:
+                raise DeathError
+
+    def surviving(self, call: Callable[[], Answer], *, steps: int) -> Answer:
+        """What a call answers whose process may die after so many steps; then the kubelet calls again."""
+        self.steps_left = steps
+        try:
+            return call()
+        except DeathError:
+            self.steps_left = None
+            self.start()
+            return call()
+        finally:
+            self.steps_left = None
+
     def start(self, specification: Specification = lambda _, more: json.dumps(more).encode()) -> None:
-        self.file = PreparedFile(self.folder / "prepared.json", self.boot)
+        self.file = MortalFile(self.folder / "prepared.json", self.boot)
+        files = MortalFiles(self.folder / "cdi", specification)
+        self.file.step = files.step = self.step  # type: ignore[method-assign]
         self.driver = ClaimDriver(
             Pool(
                 driver=names.DRA_DRIVER,
@@ -71,7 +127,7 @@ class Lab:
             self.kube,
             self.device_cache,
             file=self.file,
-            files=ClaimFiles(self.folder / "cdi", specification),
+            files=files,
             kubelet_state=self.folder,
             clock=self.clock,
         )
@@ -242,6 +298,10 @@ class Claims(RuleBasedStateMachine):
         self.lab = Lab(Path(self.place.name))
         self.model: dict[ClaimReference, frozenset[str]] = {}
         self.memory: dict[ClaimReference, int] = {}
+        self.deleted: set[ClaimReference] = set()
+        """Those of them that the API server has forgotten, and the kubelet has not."""
+        self.orphans: dict[ClaimReference, frozenset[str]] = {}
+        """Those that both have forgotten."""
         self.number = 0
 
     def teardown(self) -> None:
@@ -250,38 +310,61 @@ class Claims(RuleBasedStateMachine):
     @rule(
         devices=st.sets(st.sampled_from(sorted(DEVICES)), min_size=1, max_size=3),
         memory=st.sampled_from([0, SHARED // 4, SHARED // 2, SHARED]),
+        steps=st.integers(0, 8),
     )
-    def prepare(self, devices: set[str], memory: int) -> None:
+    def prepare(self, devices: set[str], memory: int, steps: int) -> None:
         self.number += 1
         claim = self.lab.claim(f"claim-{self.number}", allocation(*sorted(devices), memory=memory))
         self.lab.knows(*self.model, claim)
-        answer = self.lab.driver.prepare(claim)
-        assert isinstance(answer, Refusal) == any(not self.fits(device, memory) for device in devices)
+        if not all(self.fits(device, memory, {**self.model, **self.orphans}) for device in devices):
+            self.orphans = {}  # somebody would wait for them
+        answer = self.lab.surviving(lambda: self.lab.driver.prepare(claim), steps=steps)
+        assert isinstance(answer, Refusal) == any(
+            not self.fits(device, memory, self.model) for device in devices
+        )
         if isinstance(answer, PreparedClaim):
             assert {one.device for one in answer.devices} == devices
             self.model[claim] = frozenset(devices)
             self.memory[claim] = memory
 
-    def fits(self, device: str, memory: int) -> bool:
+    def fits(self, device: str, memory: int, held: dict[ClaimReference, frozenset[str]]) -> bool:
         """All of a device is for one claim alone, and shares are never more than there is."""
-        there = [self.memory[claim] for claim, devices in self.model.items() if device in devices]
+        there = [self.memory[claim] for claim, devices in held.items() if device in devices]
         return not there or (memory > 0 and all(there) and sum(there) + memory <= SHARED)
 
     @precondition(lambda self: self.model)
+    @rule(data=st.data(), by_both=st.booleans())
+    def forget(self, data: st.DataObject, *, by_both: bool) -> None:
+        """A deletion by force: the API server forgets a claim; perhaps the kubelet, too, whose call is lost."""
+        claim = self.drawn(data)
+        if claim not in self.deleted:
+            self.lab.kube.delete(RESOURCE_CLAIMS, claim.name, namespace=TEAM)
+            self.deleted.add(claim)
+        if by_both:
+            self.deleted.remove(claim)
+            self.orphans[claim] = self.model.pop(claim)
+
+    def drawn(self, data: st.DataObject) -> ClaimReference:
+        found: ClaimReference = data.draw(st.sampled_from(sorted(self.model, key=lambda one: one.name)))
+        return found
+
+    @precondition(lambda self: self.model.keys() - self.deleted)
     @rule(data=st.data())
     def prepare_again(self, data: st.DataObject) -> None:
-        claim = data.draw(st.sampled_from(sorted(self.model, key=lambda one: one.name)))
+        there = sorted(self.model.keys() - self.deleted, key=lambda one: one.name)
+        claim = data.draw(st.sampled_from(there))
         before = self.lab.driver.prepare(claim)
         assert isinstance(before, PreparedClaim)
         assert {one.device for one in before.devices} == self.model[claim]
 
     @precondition(lambda self: self.model)
-    @rule(data=st.data())
-    def unprepare(self, data: st.DataObject) -> None:
-        claim = data.draw(st.sampled_from(sorted(self.model, key=lambda one: one.name)))
-        assert self.lab.driver.unprepare(claim.uid) is None
+    @rule(data=st.data(), steps=st.integers(0, 5))
+    def unprepare(self, data: st.DataObject, steps: int) -> None:
+        claim = self.drawn(data)
+        assert self.lab.surviving(lambda: self.lab.driver.unprepare(claim.uid), steps=steps) is None
         assert self.lab.driver.unprepare(claim.uid) is None, "the kubelet may call it again"
         del self.model[claim]
+        self.deleted.discard(claim)
 
     @rule()
     def restart(self) -> None:
@@ -290,7 +373,8 @@ class Claims(RuleBasedStateMachine):
     @rule()
     def lose_a_file(self) -> None:
         """A crash between the record and the claim's file: it is written when the kubelet asks again."""
-        for uid in sorted(self.lab.files())[:1]:
+        there = {claim.uid for claim in self.model.keys() - self.deleted}
+        for uid in sorted(self.lab.files() & there)[:1]:
             self.lab.folder.joinpath("cdi", f"{claim_names.CLAIM_CDI_PREFIX}{uid}.json").unlink()
             claim = next(one for one in self.model if one.uid == uid)
             self.lab.driver.prepare(claim)
@@ -299,13 +383,13 @@ class Claims(RuleBasedStateMachine):
     def boot(self) -> None:
         self.lab.boot += "+"
         self.lab.start()
-        self.model = {}
+        self.model, self.orphans, self.deleted = {}, {}, set()
 
     @invariant()
     def everything_is_as_the_model_has_it(self) -> None:
-        held = {DEVICES[name] for devices in self.model.values() for name in devices}
-        assert self.lab.driver.held() == held
-        assert self.lab.files() == {claim.uid for claim in self.model}
+        there = {**self.model, **self.orphans}
+        assert self.lab.driver.held() == {DEVICES[name] for those in there.values() for name in those}
+        assert self.lab.files() == {claim.uid for claim in there}
 
 
 TestClaims = Claims.TestCase
