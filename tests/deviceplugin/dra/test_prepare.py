@@ -335,7 +335,7 @@ class Claims(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(data=st.data(), by_both=st.booleans())
     def forget(self, data: st.DataObject, *, by_both: bool) -> None:
-        """A deletion by force: the API server forgets a claim; perhaps the kubelet, too, whose call is lost."""
+        """A deletion by force: the API server forgets a claim; perhaps the kubelet, too: its call is lost."""
         claim = self.drawn(data)
         if claim not in self.deleted:
             self.lab.kube.delete(RESOURCE_CLAIMS, claim.name, namespace=TEAM)
