@@ -259,7 +259,7 @@ class FakeCluster:
         booking = a_booking(name, **more)
         spec = {
             key: getattr(booking.spec, key)
-            for key in ("user", "model", "count", "start", "end", "namespace", "topology", "memory")
+            for key in ("user", "model", "resource", "count", "start", "end", "namespace", "topology", "memory")
             if getattr(booking.spec, key) is not None
         }
         spec["places"] = [
