@@ -127,8 +127,8 @@ class ClaimedPods:
             yield self._of_pod(change)
         elif plural in WATCHED:
             yield change
-        if isinstance(change.object, ResourceClaim):
-            for was, now in self._of_claim(change.object):
+        if plural in _FED and plural != PODS.plural:
+            for was, now in self._following(change.object):
                 yield changed(change, plural=PODS.plural, before=was, after=now)
 
     def _of_pod(self, change: Change) -> Change:
@@ -139,9 +139,11 @@ class ClaimedPods:
         self._shown[uid] = _show(change.after, self._cache)
         return changed(change, before=before if change.before else None, after=self._shown[uid])
 
-    def _of_claim(self, claim: ResourceClaim) -> Iterator[tuple[Pod, Pod]]:
+    def _following(self, cause: Object) -> Iterator[tuple[Pod, Pod]]:
+        """Pods as they were shown and are now: those of a claim, or those that may get other devices."""
         for uid, pod in self.stored.pods.items():
-            if claim.key in claims_of(pod):
+            is_of_claim = isinstance(cause, ResourceClaim) and cause.key in claims_of(pod)
+            if is_of_claim or not (isinstance(cause, ResourceClaim) or pod.spec.node_name):
                 before, after = self._shown[uid], _show(pod, self._cache)
                 if after != before:
                     self._shown[uid] = after

@@ -18,6 +18,7 @@ from tests.laws.versions import versions_of
 from tests.laws.watcher import LawWatcher
 
 NEEDLESS = "n0 has 1 devices for which nobody has to go"
+ONLY = "device.attributes['gpu.nvidia.com'].uuid == '{}'"
 OF_CLAIMS = {kind.plural for kind in CLAIM_KINDS}
 
 
@@ -44,12 +45,14 @@ def laws(cluster: FakeCluster) -> LawWatcher:
     return watch_memory(cluster.kube, cluster.clock, leeway=5.0, claims=True)
 
 
-def claim(cluster: FakeCluster, name: str, device: str | None) -> None:
-    """The claim of a pod, with a device or without."""
+def claim(cluster: FakeCluster, name: str, device: str | None, *expressions: str) -> None:
+    """The claim of a pod, with a device or without, for GPUs that satisfy these expressions."""
     allocation = {"devices": {"results": [{"driver": names.DRA_DRIVER, "pool": "n0", "device": device}]}}
     status = {"allocation": allocation, "reservedFor": [{"resource": "pods", "uid": f"uid-{name}"}]}
     meta = {"name": name, "namespace": "default", "uid": f"uid-claim-{name}"}
-    body = {"metadata": meta, "spec": claim_spec(), "status": status if device else {}}
+    spec, toleration = claim_spec(*expressions), {"key": names.HELD_TAINT, "value": f"uid-{name}"}
+    spec["devices"]["requests"][0]["exactly"]["tolerations"] = [toleration]
+    body = {"metadata": meta, "spec": spec, "status": status if device else {}}
     cluster.kube.put(RESOURCE_CLAIMS, body)
 
 
@@ -106,6 +109,23 @@ def test_versions_of_claims_that_were_outdated_before_the_leeway_are_not_trusted
     cluster.renew()
     with breaks(laws, "L3", NEEDLESS):
         cluster.hold("a", planned)
+
+
+def test_a_device_that_a_claim_does_not_accept_is_not_free_for_it(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
+    claim(cluster, "waits", None)
+    claim(cluster, "a", None, ONLY.format("GPU-n0-1"))
+    cluster.hold("a", planned_now(cluster))
+    laws.check()
+
+
+def test_a_device_that_a_claim_does_not_accept_is_not_kept_for_it(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
+    claim(cluster, "a", None, ONLY.format("GPU-n0-0"))
+    with breaks(laws, "L3", "GPU-n0-1 is not what the pod requests"):
+        cluster.hold("a", planned_now(cluster))
 
 
 def test_where_a_starting_kubelet_has_deleted_the_slices_a_plan_is_judged_by_what_they_said(
