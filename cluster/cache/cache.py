@@ -56,7 +56,7 @@ from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
 from cluster.process.stop_events import nothing
 
-VERSIONED: Final = (PODS, NODES, LEASES, BOOKINGS, NAMESPACES, *CLAIM_KINDS)
+VERSIONED: Final[tuple[Resource[Any], ...]] = (PODS, NODES, LEASES, BOOKINGS, NAMESPACES, *CLAIM_KINDS)
 """Kinds of which a decision records up to which version it has seen them."""
 UNANNOUNCED: Final = frozenset({JOBS.plural})
 """Kinds for whose changes alone no decision waits: watchers are not notified."""
