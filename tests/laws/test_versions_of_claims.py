@@ -111,6 +111,17 @@ def test_versions_of_claims_that_were_outdated_before_the_leeway_are_not_trusted
         cluster.hold("a", planned)
 
 
+def test_nobody_plans_who_has_had_no_event_of_claims_for_too_long(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
+    planned = planned_now(cluster)
+    claim(cluster, "new", None)
+    cluster.clock.advance(156)
+    cluster.renew()
+    with breaks(laws, "L6", "by one who knows resourceclaims as of version"):
+        cluster.hold("a", planned)
+
+
 def test_a_device_that_a_claim_does_not_accept_is_not_free_for_it(
     cluster: FakeCluster, laws: LawWatcher
 ) -> None:

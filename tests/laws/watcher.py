@@ -104,11 +104,11 @@ class LawWatcher:
         """Every object of a kind as it is, however it came to that: nothing of it is judged."""
         with self._lock:
             now = self._clock.now()
+            self._delivered.forget(plural)
             if self._claimed:
                 plural, items = self._claimed.listed(plural, items)
             self._window.put(self.state.knowing(plural, items, now), now)
             self._versions.begin(self.state, now, self._stored)
-            self._delivered.forget(plural)
             self._comebacks.know(self.state)
 
     def see(self, change: Change) -> None:
@@ -123,6 +123,7 @@ class LawWatcher:
                     self._see(one)
             finally:
                 if change.plural in KINDS:
+                    self._delivered.put(change)
                     self._versions.put(change.version, change.instant, self.state, self._stored)
 
     @property
