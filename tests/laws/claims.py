@@ -141,9 +141,10 @@ class ClaimedPods:
 
     def _following(self, cause: Object) -> Iterator[tuple[Pod, Pod]]:
         """Pods as they were shown and are now: those of a claim, or those that may get other devices."""
+        there = cause.metadata.name if isinstance(cause, Node) else None
         for uid, pod in self.stored.pods.items():
-            is_of_claim = isinstance(cause, ResourceClaim) and cause.key in claims_of(pod)
-            if is_of_claim or not (isinstance(cause, ResourceClaim) or pod.spec.node_name):
+            of_claim = cause.key in claims_of(pod) if isinstance(cause, ResourceClaim) else None
+            if of_claim or (of_claim is None and pod.spec.node_name in (None, "", there)):
                 before, after = self._shown[uid], _show(pod, self._cache)
                 if after != before:
                     self._shown[uid] = after
