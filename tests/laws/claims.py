@@ -158,10 +158,10 @@ def _empty(clock: Clock) -> ClusterCache:
 def _show(pod: Pod, cache: ClusterCache) -> Pod:
     if not pod.spec.resource_claims:
         return pod
-    found = cache.with_claims(pod)
-    held = {one.device for one in found.claims.held} if found.claims else set()
+    found, node = cache.with_claims(pod), pod.spec.node_name or ""
+    held = {one.device for one in found.claims.held if one.node == node} if found.claims else set()
     with cache.locked() as ledger:
-        devices = ledger.view(pod.spec.node_name or "").devices
+        devices = ledger.view(node).devices
     uuids = tuple(sorted(device.uuid for device in devices if device.claimed_as in held))
     if not uuids or not pod.spec.node_name:
         return found

@@ -147,6 +147,15 @@ def test_where_a_starting_kubelet_has_deleted_the_slices_a_plan_is_judged_by_wha
     laws.check()
 
 
+def test_a_device_of_another_node_is_not_shown_as_one_of_the_same_name(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
+    allocation = {"devices": {"results": [{"driver": names.DRA_DRIVER, "pool": "n9", "device": "gpu-1"}]}}
+    status = {"status": {"allocation": allocation}}
+    cluster.kube.patch(RESOURCE_CLAIMS, "runs", status, namespace="default", subresource="status")
+    assert laws.state.pods["uid-runs"].metadata.annotation(names.ASSIGNED) is None
+
+
 def test_only_a_plan_for_a_pod_with_claims_names_their_versions(cluster: FakeCluster) -> None:
     reached = dict.fromkeys(("pods", *sorted(OF_CLAIMS)), "7")
     snapshot = replace(cluster.snapshot(), reached=reached)
