@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cluster import names
 from cluster.cache.adoption import Adoption
-from cluster.cache.claims import ClaimOptions, Claims
+from cluster.cache.claims import CLAIM_KINDS, ClaimOptions, Claims
 from cluster.cache.cover import Cover
 from cluster.cache.leases import KubeletLeases, Leases
 from cluster.cache.node_snapshots import NodeSnapshot, NodeSnapshots
@@ -56,7 +56,7 @@ from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
 from cluster.process.stop_events import nothing
 
-VERSIONED: Final = (PODS, NODES, LEASES, BOOKINGS, NAMESPACES)
+VERSIONED: Final[tuple[Resource[Any], ...]] = (PODS, NODES, LEASES, BOOKINGS, NAMESPACES, *CLAIM_KINDS)
 """Kinds of which a decision records up to which version it has seen them."""
 UNANNOUNCED: Final = frozenset({JOBS.plural})
 """Kinds for whose changes alone no decision waits: watchers are not notified."""

@@ -41,7 +41,8 @@ class Hold(Versioned, frozen=True, kw_only=True):
     at: datetime | None = None
     """When it was written."""
     state: str | None = None
-    """The resourceVersions on which it was planned (``encode_versions``): law L3 judges it by these."""
+    """The resourceVersions on which it was planned (``encode_versions``): law L3 judges it by these. For a
+    pod with claims also ``resourceclaims``, ``resourceslices`` and ``deviceclasses``."""
 
 
 def encode_versions(versions: Mapping[str, str]) -> str:

@@ -179,7 +179,9 @@ SELECTOR_ANNOTATIONS: Final = (names.NOT_MODEL, names.MIN_MEMORY, names.UUID, na
 
 
 def selected(pod: Pod, node: str, state: State, found: frozenset[Uuid]) -> frozenset[Uuid]:
-    """Those of some devices of a node that meet the pod's request."""
+    """Those of some devices of a node that meet the pod's request, and that its claims accept."""
+    if pod.claims and pod.claims.accepted is not None:
+        found &= pod.claims.accepted.union(*(way.accepted for way in pod.claims.ways))
     texts = tuple(pod.metadata.annotation(key) or "" for key in SELECTOR_ANNOTATIONS)
     known = state.nodes.get(node)
     text = known.metadata.annotation(names.INVENTORY) if known else None

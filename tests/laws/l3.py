@@ -13,6 +13,8 @@ from functools import cached_property
 from itertools import chain, combinations
 from typing import Final
 
+import msgspec
+
 from cluster import names
 from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
@@ -50,6 +52,8 @@ def unjust_hold(change: Change, state: State, now: datetime) -> Iterator[str]:
     hold = hold_on(after) if after else None
     if after is None or hold is None or (before is not None and hold_on(before) == hold):
         return
+    if known := state.pods.get(after.metadata.uid):
+        after = msgspec.structs.replace(after, claims=known.claims)
     booking = cover(state, now, {user_of(after)}).get(after.metadata.uid)
     model = booking.spec.model if booking else _model_of(hold, state)
     if booking is None and hold.need == "booking":

@@ -9,18 +9,20 @@ from cluster.kube.resources import LEASES
 from cluster.objects.pods import Pod, is_terminal
 from demo.simulation.maker import FOLLOWED
 from tests.laws.changes import Change
+from tests.laws.claims import KINDS
 
 LONGEST: Final = timedelta(seconds=400)
 """As far back as anybody may ask: 150 s before what was known before an outage."""
+_KINDS: Final = frozenset({*FOLLOWED, *KINDS})
 _APART: Final = timedelta(seconds=1)
 """Of the writes of one second the first is remembered."""
 
 
 class WatchEvents:
-    """Versions of writes that every watch of living pods, of nodes, Leases or Bookings delivers."""
+    """Versions of writes that every watch of living pods, of nodes, Leases, Bookings or claims delivers."""
 
     def __init__(self) -> None:
-        self._writes: dict[str, deque[tuple[datetime, int]]] = {kind: deque() for kind in FOLLOWED}
+        self._writes: dict[str, deque[tuple[datetime, int]]] = {kind: deque() for kind in _KINDS}
 
     def put(self, change: Change) -> None:
         """One write, in the order of the resourceVersions."""
@@ -43,7 +45,7 @@ class WatchEvents:
 
 
 def _is_delivered(change: Change) -> bool:
-    if change.plural not in FOLLOWED:
+    if change.plural not in _KINDS:
         return False
     if change.plural == LEASES.plural:
         return change.object.metadata.namespace == names.NAMESPACE

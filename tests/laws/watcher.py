@@ -16,7 +16,7 @@ from deviceplugin.allocation.pod_devices import PodDevices
 from tests.laws import l1, l2, l3, l4, l5, l6, l9, l10, l10_turns
 from tests.laws.broken import LawBrokenError
 from tests.laws.changes import WATCHED, Change
-from tests.laws.claims import KINDS, ClaimedPods
+from tests.laws.claims import KINDS, ClaimedPods, Stored
 from tests.laws.devices import decided_at, hold_on
 from tests.laws.history import History
 from tests.laws.l9 import Fingerprint, fingerprint_of
@@ -58,8 +58,8 @@ DECIDED: Final[tuple[tuple[str, Judge], ...]] = (
 """Innocent if right in any state of the leeway before the write."""
 PLANNED: Final[tuple[Judge, ...]] = (l3.unjust_hold,)
 """Of these: those whose maker says on which versions they were decided. They must be right on these; where
-none are named, or it is no longer known how it was then, or for a pod with claims, in any state of the leeway
-like all others."""
+none are named (for a pod with claims: none of its claims), or it is no longer known how it was then, in any
+state of the leeway like all others."""
 
 
 class LawWatcher:
@@ -104,12 +104,11 @@ class LawWatcher:
         """Every object of a kind as it is, however it came to that: nothing of it is judged."""
         with self._lock:
             now = self._clock.now()
-            items = self._claimed.listed(plural, items) if self._claimed else items
-            if plural not in WATCHED:
-                return
-            self._window.put(self.state.knowing(plural, items, now), now)
-            self._versions.begin(self.state, now)
             self._delivered.forget(plural)
+            if self._claimed:
+                plural, items = self._claimed.listed(plural, items)
+            self._window.put(self.state.knowing(plural, items, now), now)
+            self._versions.begin(self.state, now, self._stored)
             self._comebacks.know(self.state)
 
     def see(self, change: Change) -> None:
@@ -119,8 +118,17 @@ class LawWatcher:
             LawBrokenError: it breaks a law that is not expected to break.
         """
         with self._lock:
-            for one in tuple(self._claimed.changes(change)) if self._claimed else (change,):
-                self._see(one)
+            try:
+                for one in tuple(self._claimed.changes(change)) if self._claimed else (change,):
+                    self._see(one)
+            finally:
+                if change.plural in KINDS:
+                    self._delivered.put(change)
+                    self._versions.put(change.version, change.instant, self.state, self._stored)
+
+    @property
+    def _stored(self) -> Stored | None:
+        return self._claimed.stored if self._claimed else None
 
     def known(self, plural: str, obj: Object) -> Any:
         """An object as it was last seen, None when it was not."""
@@ -134,7 +142,7 @@ class LawWatcher:
             found = [*self._judged(change)]
             self._delivered.put(change)
             self._window.put(self.state.after(change), change.instant)
-            self._versions.put(change.version, change.instant, self.state)
+            self._versions.put(change.version, change.instant, self.state, self._stored)
             found += [(l4.LAW, wrong) for wrong in self._comebacks.see(change, self.state)]
             found += [(l9.LAW, wrong) for wrong in self._unvouched.see(change)]
             found += [(l10.LAW, wrong) for wrong in self._takings.see(change, self.state)]
@@ -264,7 +272,7 @@ class LawWatcher:
         for law, judge in (*DECIDED, (l10.LAW, self._unfair_turn)):
             wrongs: list[str] = []
             planned = [*self._planned(change, read_at)] if judge in PLANNED else []
-            for state, instant in self._moments(change, planned, read_at):
+            for state, instant in planned or self._window.moments(change.instant, read_at):
                 now = [*judge(change, state, instant)]
                 if not now:
                     wrongs = []
@@ -273,15 +281,6 @@ class LawWatcher:
             yield from ((law, wrong) for wrong in wrongs)
         begin = self._window.begin(change.instant)
         yield from ((l6.LAW, wrong) for wrong in l6.planned_on_stale_state(change, self._delivered, begin))
-
-    def _moments(
-        self, change: Change, planned: list[tuple[State, datetime]], read_at: datetime | None
-    ) -> Iterator[tuple[State, datetime]]:
-        """When a decision may have been right. A plan does not say which claims it has seen."""
-        _, after = change.pods or (None, None)
-        yield from planned
-        if not planned or (after and after.spec.resource_claims):
-            yield from self._window.moments(change.instant, read_at)
 
     def _unfair_turn(self, change: Change, state: State, now: datetime) -> list[str]:
         policies = self._policies.in_force(now)

@@ -13,7 +13,7 @@ from booking.eviction.snapshot import VictimPolicy
 from booking.eviction.victims import LEAST_LOST_WORK
 from booking.fair_shares.pools import turns_in
 from cluster import names
-from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
+from cluster.cache import CLAIM_KINDS, EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
 from cluster.cache.recent_changes import RecentChanges
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.scheduler_filters import ClusterObjects
@@ -32,6 +32,7 @@ from cluster.objects.pods import Pod, is_live
 from cluster.process.clock import Clock
 
 DEFAULTS: Final = EvictionSettings()
+_OF_CLAIMS: Final = frozenset(one.plural for one in CLAIM_KINDS)
 MIRROR_STALE_AFTER: Final = 60.0
 """Seconds without a renewal of the mirror's Lease after which nothing is ended (law L6)."""
 
@@ -67,8 +68,8 @@ class ReclaimerSnapshot:
     """``namespace/name`` -> Job."""
     cluster_objects: ClusterObjects = field(default_factory=ClusterObjects)
     """Resources and constraints of the nodes besides GPUs, for placing a pod."""
-    state: str = ""
-    """The newest resourceVersion of each kind that was known: ``hold.encode_versions``."""
+    reached: Mapping[str, str] = field(default_factory=dict)
+    """Kind -> the newest resourceVersion that was known of it."""
     terms: EvictionSettings = DEFAULTS
     """The administrator's settings."""
     policy: VictimPolicy = LEAST_LOST_WORK
@@ -99,6 +100,11 @@ class ReclaimerSnapshot:
         return (
             next((c for c in snapshot[0].holdings if c.uid == pod.metadata.uid), None) if snapshot else None
         )
+
+    def state_for(self, pod: Pod) -> str | None:
+        """What a plan for this pod rests on (``hold.encode_versions``): for one with claims those, too."""
+        without = frozenset() if pod.spec.resource_claims else _OF_CLAIMS
+        return encode_versions({k: v for k, v in self.reached.items() if k not in without}) or None
 
     @cached_property
     def needs(self) -> Mapping[str, Need]:
@@ -218,7 +224,7 @@ def take(
             jobs=cache.of(JOBS).all(),
             taint_rules=cache.of(TAINT_RULES).all(),
             cluster_objects=cluster_objects,
-            state=encode_versions(cache.reached),
+            reached=dict(cache.reached),
             terms=terms,
             policy=policy,
             uses=dict(cache.uses),

@@ -342,7 +342,7 @@ class Round:
             devices=theirs,
             memory=self._memory(asks, node, theirs),
             at=self._snapshot.now,
-            state=self._snapshot.state or None,
+            state=self._snapshot.state_for(asks.pod),
         )
         return Plan(pod=asks.pod, hold=hold, lost=0)
 
@@ -380,7 +380,7 @@ class Round:
             memory=self._memory(asks, choice.node, choice.devices),
             need="share" if in_turn else "booking",
             at=self._snapshot.now,
-            state=self._snapshot.state or None,
+            state=self._snapshot.state_for(asks.pod),
         )
         free = self._candidates.candidate(choice.node, asks.model, asks.selector).free
         # Of a shared device something is free, and a bind may be on its way to it.

@@ -257,11 +257,8 @@ class FakeCluster:
     def book(self, name: str = "b-1", **more: Any) -> Booking:
         """A Booking object: alice, 1 x A100 for two days from now on, unless given otherwise."""
         booking = a_booking(name, **more)
-        spec = {
-            key: getattr(booking.spec, key)
-            for key in ("user", "model", "count", "start", "end", "namespace", "topology", "memory")
-            if getattr(booking.spec, key) is not None
-        }
+        keys = ("user", "model", "resource", "count", "start", "end", "namespace", "topology", "memory")
+        spec = {key: value for key in keys if (value := getattr(booking.spec, key)) is not None}
         spec["places"] = [
             {"node": place.node, "count": place.count, "lanes": place.lanes} for place in booking.spec.places
         ]
