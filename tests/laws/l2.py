@@ -1,8 +1,8 @@
 """L2: a pod that is booked is not taken away before its booking ends.
 
 Judged at the write that begins its termination, by our own reckoning of who is booked (``cover``). A pod that
-is evicted by an administrator's order is not taken away by us. Nor is one that a kubelet has refused, and none
-of whose containers has begun: nothing is taken from it, and it comes back as it was (L4).
+is evicted by an administrator's order is not taken away by us. Nor is one that its kubelet could not start:
+none of its containers has begun, so nothing is taken from it, and it comes back as it was (L4).
 
 A part of ours that deletes a booked pod as its user would, without a reason, is seen where the cluster is
 played in memory and names the writer (``changes.Maker``), that is in every scenario. No object says who has

@@ -2,7 +2,7 @@
 
 Each counts only what it has seen, so they give the same devices away. Nobody can keep them from that; but it
 is told, no device is in two pods at any time, and nobody else is given such a device until it is free. A pod
-of ours that lost gives the device back, and runs on any that comes free; one of another scheduler waits for it.
+of ours that lost gives it back, and runs on any that comes free; one of another scheduler waits for it.
 """
 
 from collections.abc import Iterator

@@ -50,11 +50,12 @@ def lost(snapshot: ReclaimerSnapshot) -> Mapping[str, Place]:
 
 
 def _has_not_begun(pod: Pod) -> bool:
-    statuses = (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
-    has_begun = any(one.state and (one.state.running or one.state.terminated) for one in statuses)
-    return (
-        pod.status.phase == "Pending" and not has_begun and names.ADMITTED in (pod.metadata.annotations or {})
+    has_begun = any(
+        one.state and (one.state.running or one.state.terminated)
+        for one in pod.status.container_statuses or ()
     )
+    is_ours = names.ADMITTED in (pod.metadata.annotations or {})
+    return is_ours and pod.status.phase == "Pending" and not has_begun
 
 
 def message(place: Place) -> str:

@@ -13,14 +13,17 @@ from booking.controller.reclaimer.conflicts.lost_pods import lost
 from booking.controller.reclaimer.conflicts.spoiled_devices import given_twice, rule_for, spoiled
 from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster import names
+from cluster.cache import NodeSnapshots
 from cluster.decide.ledger.amounts import Holding
 from cluster.decide.ledger.holdings import PodHoldings
+from cluster.decide.ledger.liveness import Liveness
 from cluster.decide.ledger.view import NodeView, view_of
+from cluster.event_reasons import GPU_GIVEN_TWICE
 from cluster.kube.resources import TAINT_RULES
 from cluster.objects.claims import ClaimedDevice, PodClaims
 from cluster.objects.pods import Pod
 from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
-from tests.fakes.objects import a100, a_pod
+from tests.fakes.objects import EPOCH, a100, a_pod
 
 DEVICE = msgspec.structs.replace(a100(0), claimed_as="gpu-0")
 PLACE = ("n0", "gpu-0")
@@ -66,11 +69,8 @@ def test_a_rule_of_others_says_nothing() -> None:
     rule = msgspec.convert(rule_for(PLACE, names.DRA_DRIVER), TAINT_RULES.type)
     assert rule.spoils(names.DRA_DRIVER) == PLACE
     assert rule.spoils("another-driver") is None
-    assert replace_labels(rule).spoils(names.DRA_DRIVER) is None
-
-
-def replace_labels(rule: Any) -> Any:
-    return msgspec.structs.replace(rule, metadata=msgspec.structs.replace(rule.metadata, labels=None))
+    unmarked = msgspec.structs.replace(rule.metadata, labels={names.HOLD_OF: "somebody"})
+    assert msgspec.structs.replace(rule, metadata=unmarked).spoils(names.DRA_DRIVER) is None
 
 
 class World:
@@ -105,10 +105,109 @@ class World:
 
 
 def snapshot(cluster: FakeCluster, view: NodeView, *pods: Pod) -> ReclaimerSnapshot:
-    found = cluster.snapshot()
-    found.node_snapshots.views["n0"] = view  # type: ignore[index]
-    shown = {one.metadata.name: one for one in cluster.kube.list(TAINT_RULES).items}
-    conflicts = {"n0": view.conflicts} if view.conflicts else {}
+    """The cluster, as watches without any delay show it."""
     return replace(
-        found, taint_rules=shown, conflicts=conflicts, pods={pod.metadata.uid: pod for pod in pods}
+        cluster.snapshot(),
+        node_snapshots=NodeSnapshots({"n0": view}, Liveness(), monotonic=0.0),
+        conflicts={"n0": view.conflicts} if view.conflicts else {},
+        taint_rules={one.metadata.name: one for one in cluster.kube.list(TAINT_RULES).items},
+        pods={pod.metadata.uid: pod for pod in pods},
     )
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_the_rule_stands_until_no_claim_has_the_device(world: World) -> None:
+    world.look("a")
+    assert world.there == 0
+    for had in (("a", "b"), ("b",), ("b",)):
+        world.look(*had)
+        assert world.there == 1
+    world.look()
+    assert world.there == 0
+
+
+def test_a_rule_that_somebody_has_removed_is_written_again(world: World) -> None:
+    world.look("a", "b")
+    for rule in world.cluster.kube.list(TAINT_RULES).items:
+        world.cluster.kube.delete(TAINT_RULES, rule.metadata.name)
+    world.look("a", "b")
+    assert world.there == 1
+
+
+def test_another_process_removes_no_rule_while_its_claims_may_be_unknown_yet(world: World) -> None:
+    world.look("a", "b")
+    world.take_over()
+    world.look()
+    assert world.there == 1
+    world.look("a")
+    world.cluster.clock.advance(SEEN_WITHIN)
+    world.look("a")
+    assert world.there == 1, "the claim was late"
+    world.look()
+    assert world.there == 0
+
+
+def test_l6_while_claims_are_stale_nothing_is_removed() -> None:
+    cluster = FakeCluster()
+    cluster.kube.create(TAINT_RULES, rule_for(PLACE, names.DRA_DRIVER))
+    cluster.unready_reason = "There have been no events of claims."
+    for _ in range(3):
+        cluster.after(2 * SEEN_WITHIN)
+    assert len(cluster.kube.list(TAINT_RULES).items) == 1
+
+
+def test_each_pod_with_such_a_device_is_told_once(world: World) -> None:
+    both = had_by("a", "b")
+    for _ in range(2):
+        pods = pod("a", phase="Running"), pod("b"), pod("other", device="gpu-1")
+        world.rules.reconcile(snapshot(world.cluster, both, *pods))
+    said = {name: text for name, reason, text in world.cluster.events if reason == GPU_GIVEN_TWICE}
+    assert [name for name, _, _ in world.cluster.events] == ["a", "b"]
+    assert "keeps it" in said["a"]
+    assert "keeps it" not in said["b"]
+
+
+def pod(claim: str, *, phase: str = "Pending", device: str = "gpu-0", bound: bool = True) -> Pod:
+    """A pod that our admission has seen, whose claim has a device of the node."""
+    found = a_pod(claim).with_annotation(names.ADMITTED, "true").obj
+    spec = msgspec.structs.replace(found.spec, node_name="n0" if bound else None)
+    status = msgspec.structs.replace(found.status, phase=phase)
+    held = (ClaimedDevice(claim, "n0", device),)
+    claims = PodClaims(count=1, uids=(claim,), held=held)
+    return msgspec.structs.replace(found, spec=spec, status=status, claims=claims)
+
+
+def leaving(pod: Pod) -> Pod:
+    return msgspec.structs.replace(
+        pod, metadata=msgspec.structs.replace(pod.metadata, deletion_timestamp=EPOCH)
+    )
+
+
+def stranger(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=None))
+
+
+RUNS = pod("a", phase="Running")
+
+
+@pytest.mark.parametrize(
+    ("loser", "winner", "is_lost"),
+    [
+        (pod("b"), RUNS, True),
+        (pod("b"), pod("a"), False),
+        (pod("b", bound=False), RUNS, False),
+        (pod("b", phase="Running"), RUNS, False),
+        (pod("b"), leaving(RUNS), False),
+        (stranger(pod("b")), RUNS, False),
+    ],
+    ids=["another runs", "none runs yet", "not bound", "both run", "that one ends", "not ours"],
+)
+def test_a_bound_pod_has_lost_if_another_one_runs_with_its_device(
+    loser: Pod, winner: Pod, *, is_lost: bool
+) -> None:
+    found = lost(snapshot(FakeCluster(), had_by("a", "b"), winner, loser))
+    assert found == ({loser.metadata.uid: PLACE} if is_lost else {})
