@@ -4,6 +4,8 @@ Its kubelet cannot prepare the claim as long as that pod runs, and tries again f
 So the pod leaves, and comes back as it was with its place in the order, as one does that a kubelet has
 rejected (law L4): none of its containers has begun. Only pods that our admission has seen, and only after a
 while, since the other one may be about to end. That is all that is kept in memory.
+
+Of the pods that share a device nobody knows here which one is not prepared: such a pod waits.
 """
 
 from collections.abc import Mapping
@@ -39,7 +41,8 @@ def lost(snapshot: ReclaimerSnapshot) -> Mapping[str, Place]:
         (pod, one.claim, (one.node, one.device))
         for pod in snapshot.pods.values()
         for one in (pod.claims.held if pod.claims else ())
-        if (one.node, one.device) in twice and pod.spec.node_name == one.node and is_live(pod)
+        if (one.node, one.device) in twice and not one.memory
+        if pod.spec.node_name == one.node and is_live(pod)
     ]
     running = [(claim, place) for pod, claim, place in had if pod.status.phase == "Running"]
     return {

@@ -171,12 +171,14 @@ def test_each_pod_with_such_a_device_is_told_once(world: World) -> None:
     assert "keeps it" not in said["b"]
 
 
-def pod(claim: str, *, phase: str = "Pending", device: str = "gpu-0", bound: bool = True) -> Pod:
+def pod(
+    claim: str, *, phase: str = "Pending", device: str = "gpu-0", bound: bool = True, memory: int = 0
+) -> Pod:
     """A pod that our admission has seen, whose claim has a device of the node."""
     found = a_pod(claim).with_annotation(names.ADMITTED, "true").obj
     spec = msgspec.structs.replace(found.spec, node_name="n0" if bound else None)
     status = msgspec.structs.replace(found.status, phase=phase)
-    held = (ClaimedDevice(claim, "n0", device),)
+    held = (ClaimedDevice(claim, "n0", device, memory),)
     claims = PodClaims(count=1, uids=(claim,), held=held)
     return msgspec.structs.replace(found, spec=spec, status=status, claims=claims)
 
@@ -203,8 +205,9 @@ RUNS = pod("a", phase="Running")
         (pod("b", phase="Running"), RUNS, False),
         (pod("b"), leaving(RUNS), False),
         (stranger(pod("b")), RUNS, False),
+        (pod("b", memory=1), pod("a", phase="Running", memory=1), False),
     ],
-    ids=["another runs", "none runs yet", "not bound", "both run", "that one ends", "not ours"],
+    ids=["another runs", "none runs yet", "not bound", "both run", "that one ends", "not ours", "shares"],
 )
 def test_a_bound_pod_has_lost_if_another_one_runs_with_its_device(
     loser: Pod, winner: Pod, *, is_lost: bool
