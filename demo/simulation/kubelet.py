@@ -6,15 +6,13 @@ pod fails at admission. What it gave is written in its checkpoint, which outlive
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from cluster import names
-from cluster.cache.claims import claims_of
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.reflector import Reflector
-from cluster.kube.resources import NODES, PODS, RESOURCE_CLAIMS, WHOLE_PODS, WholePod
+from cluster.kube.resources import NODES, PODS, WHOLE_PODS, WholePod
 from cluster.objects.assignment import AssignmentError, assignment_of
 from cluster.objects.inventory import Device, resource_of
 from cluster.objects.pods import Pod, container_needs, is_terminal, is_terminating
@@ -70,10 +68,6 @@ class Sandbox:
     """Why it failed at admission."""
     not_started: bool = False
     """Whether its containers could not be started."""
-    waits: bool = False
-    """Whether a device of its claims is prepared for another claim."""
-    claimed: frozenset[tuple[str, str]] = frozenset()
-    """(device, uid of the claim) of its claims, once they are prepared."""
     reported: str = ""
     """The phase that was written last."""
 
@@ -83,7 +77,7 @@ class Sandbox:
             return "Failed"
         if self.ends is not None and now >= self.ends:
             return self.phase
-        return "Running" if now >= self.starts and not self.waits else "Pending"
+        return "Running" if now >= self.starts else "Pending"
 
     @property
     def has_ended(self) -> bool:
@@ -125,8 +119,6 @@ class Kubelet(Part):
         self.every(HEARTBEAT, self._heartbeat, is_sign_of_life=True)
         for sandbox in self.machine.sandboxes.values():
             self._expect(sandbox)
-            if sandbox.waits:
-                self._prepare_again(sandbox)
         if self.agent:
             self.agent.kubelet_changed()
 
@@ -227,49 +219,11 @@ class Kubelet(Part):
             sandbox.refused = self._allocate(pod)
         if self.is_runtime_away:
             sandbox.not_started, sandbox.ends, sandbox.phase = True, now, "Failed"
-        if pod.spec.resource_claims and sandbox.ends is None:
-            self._prepare(sandbox)
-        self._expect_end(sandbox)
-        return sandbox
-
-    def _expect_end(self, sandbox: Sandbox) -> None:
-        """Report when it has started, and when its work is done."""
-        seconds = None if sandbox.not_started or sandbox.waits else runs_for(sandbox.whole)
+        seconds = None if sandbox.not_started else runs_for(whole)
         if seconds is not None:
             sandbox.ends = sandbox.starts + seconds
         self._expect(sandbox)
-
-    def _prepare(self, sandbox: Sandbox) -> None:
-        """NodePrepareResources: what another claim has is waited for, and asked for again."""
-        others = (one for one in self.machine.sandboxes.values() if one is not sandbox and not one.has_ended)
-        had = dict(one for other in others for one in other.claimed)
-        wanted: frozenset[tuple[str, str]] | None = None
-        with suppress(ApiError):
-            wanted = self._claimed(sandbox.pod)
-        sandbox.waits = wanted is None or any(had.get(device, claim) != claim for device, claim in wanted)
-        if wanted is not None and not sandbox.waits:
-            sandbox.claimed = wanted
-        else:
-            self.after(AGAIN_AFTER, lambda: self._prepare_again(sandbox))
-
-    def _prepare_again(self, sandbox: Sandbox) -> None:
-        if self.machine.sandboxes.get(sandbox.pod.metadata.uid) is not sandbox or sandbox.ends is not None:
-            return
-        self._prepare(sandbox)
-        if not sandbox.waits:
-            sandbox.starts = self.world.loop.now + STARTS_WITHIN
-            self._expect_end(sandbox)
-
-    def _claimed(self, pod: Pod) -> frozenset[tuple[str, str]]:
-        """(Device, uid of the claim) of a pod's claims."""
-        found: set[tuple[str, str]] = set()
-        for key in claims_of(pod):
-            namespace, _, name = key.partition("/")
-            claim = self.kube.get(RESOURCE_CLAIMS, name, namespace=namespace)
-            results = claim.status.allocation.devices.results if claim.status.allocation else ()
-            whole = (one for one in results if one.share_id is None)
-            found.update((one.device, claim.metadata.uid) for one in whole)
-        return frozenset(found)
+        return sandbox
 
     def _allocate(self, pod: Pod) -> str | None:
         """Give it what is written on it; why not."""

@@ -89,14 +89,6 @@ def is_end_requested(change: Change, now: datetime) -> bool:
     return requested_at is not None and until is not None and until <= requested_at <= now
 
 
-def has_not_begun(pod: Pod) -> bool:
-    """Whether a pod waits to be started by its kubelet: no container of it runs, or has ended."""
-    states = [one.state for one in pod.status.container_statuses or ()]
-    return pod.status.phase == "Pending" and not any(
-        one and (one.running or one.terminated) for one in states
-    )
-
-
 def taken_for(pod: Pod) -> Reason | None:
     """Why a pod is marked to be taken away, None where it is not, or by others."""
     conditions = pod.status.conditions or ()

@@ -1,8 +1,7 @@
 """L2: a pod that is booked is not taken away before its booking ends.
 
 Judged at the write that begins its termination, by our own reckoning of who is booked (``cover``). A pod that
-is evicted by an administrator's order is not taken away by us. Nor is one that its kubelet could not start:
-none of its containers has begun, so nothing is taken from it, and it comes back as it was (L4).
+is evicted by an administrator's order is not taken away by us.
 
 A part of ours that deletes a booked pod as its user would, without a reason, is seen where the cluster is
 played in memory and names the writer (``changes.Maker``), that is in every scenario. No object says who has
@@ -15,7 +14,7 @@ from typing import Final
 
 from tests.laws.changes import Change
 from tests.laws.cover import cover
-from tests.laws.departures import deleted_by_us, departure, has_not_begun, is_end_requested, is_ordered
+from tests.laws.departures import deleted_by_us, departure, is_end_requested, is_ordered
 from tests.laws.groups import user_of
 from tests.laws.state import State
 
@@ -26,8 +25,6 @@ def taken_while_booked(change: Change, state: State, now: datetime) -> Iterator[
     """A booked pod is evicted or ended."""
     leaves = departure(change)
     if leaves is None or (leaves.reason == "evicted" and is_ordered(change)):
-        return
-    if leaves.reason == "refused" and has_not_begun(leaves.pod):
         return
     booking = cover(state, now, {user_of(leaves.pod)}).get(leaves.pod.metadata.uid)
     if booking:

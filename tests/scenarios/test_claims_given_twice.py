@@ -9,10 +9,10 @@ import pytest
 
 from booking.policy.fair_shares import FairShares
 from cluster import event_reasons, names
-from cluster.kube.resources import EVENTS, PODS, RESOURCE_CLAIMS
+from cluster.kube.resources import EVENTS, RESOURCE_CLAIMS
 from tests.scenarios.claiming import BY_CLAIM, claiming, devices_of_claims, rules, stored, world_of_claims
 from tests.scenarios.person import NAMESPACE
-from tests.scenarios.seeing import runs, uid_of, waits
+from tests.scenarios.seeing import runs, waits
 from tests.scenarios.world import World
 
 Claims = Callable[..., World]
@@ -39,12 +39,11 @@ def full(world: World) -> dict[str, str]:
     return {device: claim.partition("-gpu-")[0] for device, (claim,) in devices_of_claims(world).items()}
 
 
-def give_too(world: World, called: str | None = None, *, reserved_for: str = "") -> str:
+def give_too(world: World, called: str | None = None) -> str:
     """Another kube-scheduler gives gpu-0 of n0, which is in use, to a pod of alice's: its claim."""
-    users = [{"resource": "pods", "name": "lost", "uid": reserved_for}] if reserved_for else None
     called = called or waiting(world)
     result = {"request": "gpu", "driver": names.DRA_DRIVER, "pool": "n0", "device": "gpu-0"}
-    body = {"status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": users}}
+    body = {"status": {"allocation": {"devices": {"results": [result]}}}}
     world.kube.patch(RESOURCE_CLAIMS, called, body, namespace=NAMESPACE, subresource="status")
     return called
 
@@ -115,29 +114,3 @@ def test_a_booked_pod_that_lost_gets_the_device_of_a_pod_that_leaves_for_it(clai
     assert stored(world, lost).status.allocation is not None
     assert all(len(found) == 1 for found in devices_of_claims(world).values())
     assert runs(world, on["n0/gpu-0"]) != runs(world, on["n1/gpu-0"])
-
-
-@pytest.mark.parametrize("is_booked", [False, True])
-def test_a_pod_that_was_bound_to_a_device_with_which_another_one_runs_comes_back_and_runs_elsewhere(
-    claims: Claims, *, is_booked: bool
-) -> None:
-    world = claims()
-    world.bob.create(claiming("bob-1"))
-    world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
-    if is_booked:
-        world.alice.book(model=BY_CLAIM)
-    world.kill("scheduler", back_after=None)
-    uid = world.alice.create(claiming("lost"))
-    world.run(1)
-    give_too(world, f"lost-gpu-{uid}", reserved_for=uid)
-    body = {"metadata": {"name": "lost", "uid": uid}, "target": {"kind": "Node", "name": "n0"}}
-    with world.laws.expecting("L1"):
-        world.kube.create_subresource(PODS, "binding", body, name="lost", namespace=NAMESPACE)
-    world.start("scheduler")
-    world.until(lambda: told(world) == {"bob-1", "lost"}, "both are told")
-    world.until(lambda: uid_of(world, "lost") != uid and runs(world, "lost"), "it has come back, and runs")
-    assert runs(world, "bob-1")
-    assert {place: len(found) for place, found in devices_of_claims(world).items()} == {
-        "n0/gpu-0": 1,
-        "n1/gpu-0": 1,
-    }

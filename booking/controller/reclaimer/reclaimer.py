@@ -12,7 +12,6 @@ import structlog
 
 from booking.controller.reclaimer.api_failures import ApiFailures
 from booking.controller.reclaimer.conflicts.conflict_rules import ConflictRules
-from booking.controller.reclaimer.conflicts.lost_pods import LostPods
 from booking.controller.reclaimer.context import ReclaimerContext, WriteEvent
 from booking.controller.reclaimer.ending.booking_ends import Ending, about_to_end, is_mirror_fresh, to_end
 from booking.controller.reclaimer.ending.cover_annotations import CoverAnnotations
@@ -131,7 +130,6 @@ class Reclaimer:
         context = self._context(write_event, executor)
         self._holding = HoldController(context, terms)
         self._conflict_rules = ConflictRules(context, terms.dra_driver)
-        self._lost_pods = LostPods(context)
         self._ending = Ending(context, terms)
         self._maia_requests = MaiaRequests(context, terms)
         self._orders = Orders(context, terms)
@@ -227,7 +225,6 @@ class Reclaimer:
         if not is_recovering(snapshot):
             self._orders.reconcile(snapshot)
             self._over_users.reconcile(snapshot)
-            self._lost_pods.reconcile(snapshot)
             self._holding.ask_again(snapshot)
             snapshot = self._moved(snapshot)
             self._holding.reconcile(snapshot)
@@ -323,7 +320,6 @@ class Reclaimer:
         """Comebacks first: a pod that has left already must not wait for anything else."""
         ordered = (pod.metadata.uid for pod, _ in ordered_to_go(snapshot))
         wanted = {*snapshot.victims, *snapshot.over_users, *ordered, *self._broken_gangs.going}
-        wanted |= self._lost_pods.uids
         wanted |= {pod.metadata.uid for pod in self._reservations.strays(snapshot)}
         if is_mirror_fresh(snapshot):
             wanted |= {pod.metadata.uid for _, pod in to_end(snapshot)}

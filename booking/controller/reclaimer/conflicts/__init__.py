@@ -1,1 +1,1 @@
-"""Devices that were given to two claims: nobody gets them until they are free, and who lost is replaced."""
+"""Devices that were given to two claims: nobody else gets them until they are free."""

@@ -9,7 +9,6 @@ import pytest
 
 from booking.controller.reclaimer.api_failures import ApiFailures
 from booking.controller.reclaimer.conflicts.conflict_rules import SEEN_WITHIN, ConflictRules
-from booking.controller.reclaimer.conflicts.lost_pods import lost
 from booking.controller.reclaimer.conflicts.spoiled_devices import given_twice, rule_for, spoiled
 from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster import names
@@ -23,7 +22,7 @@ from cluster.kube.resources import TAINT_RULES
 from cluster.objects.claims import ClaimedDevice, PodClaims
 from cluster.objects.pods import Pod
 from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
-from tests.fakes.objects import EPOCH, a100, a_pod
+from tests.fakes.objects import a100, a_pod
 
 DEVICE = msgspec.structs.replace(a100(0), claimed_as="gpu-0")
 PLACE = ("n0", "gpu-0")
@@ -171,46 +170,9 @@ def test_each_pod_with_such_a_device_is_told_once(world: World) -> None:
     assert "keeps it" not in said["b"]
 
 
-def pod(
-    claim: str, *, phase: str = "Pending", device: str = "gpu-0", bound: bool = True, memory: int = 0
-) -> Pod:
-    """A pod that our admission has seen, whose claim has a device of the node."""
-    found = a_pod(claim).with_annotation(names.ADMITTED, "true").obj
-    spec = msgspec.structs.replace(found.spec, node_name="n0" if bound else None)
+def pod(claim: str, *, phase: str = "Pending", device: str = "gpu-0") -> Pod:
+    """A pod whose claim has a device of the node."""
+    found = a_pod(claim).obj
     status = msgspec.structs.replace(found.status, phase=phase)
-    held = (ClaimedDevice(claim, "n0", device, memory),)
-    claims = PodClaims(count=1, uids=(claim,), held=held)
-    return msgspec.structs.replace(found, spec=spec, status=status, claims=claims)
-
-
-def leaving(pod: Pod) -> Pod:
-    return msgspec.structs.replace(
-        pod, metadata=msgspec.structs.replace(pod.metadata, deletion_timestamp=EPOCH)
-    )
-
-
-def stranger(pod: Pod) -> Pod:
-    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=None))
-
-
-RUNS = pod("a", phase="Running")
-
-
-@pytest.mark.parametrize(
-    ("loser", "winner", "is_lost"),
-    [
-        (pod("b"), RUNS, True),
-        (pod("b"), pod("a"), False),
-        (pod("b", bound=False), RUNS, False),
-        (pod("b", phase="Running"), RUNS, False),
-        (pod("b"), leaving(RUNS), False),
-        (stranger(pod("b")), RUNS, False),
-        (pod("b", memory=1), pod("a", phase="Running", memory=1), False),
-    ],
-    ids=["another runs", "none runs yet", "not bound", "both run", "that one ends", "not ours", "shares"],
-)
-def test_a_bound_pod_has_lost_if_another_one_runs_with_its_device(
-    loser: Pod, winner: Pod, *, is_lost: bool
-) -> None:
-    found = lost(snapshot(FakeCluster(), had_by("a", "b"), winner, loser))
-    assert found == ({loser.metadata.uid: PLACE} if is_lost else {})
+    claims = PodClaims(count=1, uids=(claim,), held=(ClaimedDevice(claim, "n0", device),))
+    return msgspec.structs.replace(found, status=status, claims=claims)
