@@ -2,7 +2,7 @@
 
 Each counts only what it has seen, so they give the same devices away. Nobody can keep them from that; but it
 is told, no device is in two pods at any time, and nobody else is given such a device until it is free. A pod
-of ours that lost gives it back, and runs on any that comes free; one of another scheduler waits for it.
+of ours that lost gives it back, and runs on any that comes free; one that was bound, too, waits for it.
 """
 
 from collections.abc import Iterator
@@ -120,7 +120,7 @@ class Site:
         return [pods[uid] for group in groups for uid in group if uid not in run]
 
     def await_repair(self, doubled: set[Place]) -> None:
-        """Nobody is given these devices any more, and our pods that lost have given theirs back."""
+        """Nobody is given these devices any more, and our pods that wait for them have given theirs back."""
         ground = self._ground
         ground.await_that("such devices are kept from all", lambda: spoiled(ground) >= doubled or None)
 
@@ -130,7 +130,7 @@ class Site:
             return [
                 pod.metadata.name
                 for pod in ground.pods()
-                if had.get(pod.metadata.uid) in twice and pod.status.phase != "Running"
+                if had.get(pod.metadata.uid) in twice and not pod.spec.node_name
             ]
 
         ground.await_that("our pods that lost have given the devices back", lambda: not lost() or None)
