@@ -6,6 +6,8 @@ from cluster import names
 
 RULE_PREFIX: Final = f"{names.PRODUCT}-"
 """DeviceTaintRules of ours are ``gpu-booking-<uid of the waiting pod>-<digest of the device>``."""
+CONFLICT_RULE_PREFIX: Final = f"{RULE_PREFIX}conflict-"
+"""Those for devices that were given to two claims are ``gpu-booking-conflict-<digest of the device>``."""
 CLAIMS_WEBHOOK: Final = f"claims.admission.{names.DOMAIN}"
 """The entry of our webhook configuration for new ResourceClaims."""
 CLAIM_PODS_POLICY: Final = "gpu-booking-claim-pods"

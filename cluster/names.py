@@ -60,6 +60,9 @@ CLAIM_RESOURCE: Final = f"{DOMAIN}/claim"
 """``resource`` of devices of a node whose GPUs are given by claims: no container asks for it."""
 HELD_TAINT: Final = f"{STATE_DOMAIN}/held"
 """Key of the taint on a device of claims that is kept for a waiting pod: only its claims tolerate it."""
+CONFLICT_TAINT: Final = f"{STATE_DOMAIN}/conflict"
+"""Key of the taint on a device that was given to two claims, which no claim tolerates; label of its
+DeviceTaintRule."""
 HOLD_OF: Final = f"{STATE_DOMAIN}/hold-of"
 """Label of the DeviceTaintRules of a hold: uid of the waiting pod."""
 

@@ -20,7 +20,7 @@ from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
 from cluster.kube.interface import Kube
 from cluster.kube.official_client import configured
-from cluster.kube.resources import NAMESPACES, Resource
+from cluster.kube.resources import NAMESPACES, TAINT_RULES, Resource
 from cluster.kube.transport import Timeouts
 from cluster.process import logs
 from cluster.process.clock import Clock, SystemClock
@@ -72,7 +72,7 @@ FOLLOWED: Final[tuple[Resource[Any], ...]] = (NAMESPACES,)
 """Kinds that it caches besides those that every part does; the chart's role allows to list and watch them."""
 
 
-FOLLOWED_FOR_CLAIMS: Final[tuple[Resource[Any], ...]] = CLAIM_KINDS
+FOLLOWED_FOR_CLAIMS: Final[tuple[Resource[Any], ...]] = (*CLAIM_KINDS, TAINT_RULES)
 """What it caches besides where claims can be booked."""
 
 

@@ -30,6 +30,7 @@ AGENT: Final[Mapping[AgentState, Reason]] = {
 KUBELET_CHOOSES: Final = reasons.KUBELET_CHOOSES.reason()
 TOO_MANY: Final = reasons.TOO_MANY.reason()
 ON_HOLD: Final = reasons.ON_HOLD.reason()
+GIVEN_TWICE: Final = reasons.GIVEN_TWICE.reason()
 WAITS_ITS_TURN: Final = reasons.WAITS_ITS_TURN.reason()
 NOMINATED: Final = reasons.NOMINATED.reason()
 BOOKED_BY_OTHERS: Final = reasons.BOOKED_BY_OTHERS.reason()
@@ -54,7 +55,7 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
         return elsewhere(request.hold)
     closed = _closed(request, view, agent)
     if closed or request.allocated_on:
-        return closed or (ON_HOLD if _are_kept_for_another(request, view) else None)
+        return closed or _allocated_rejection(request, view)
     if share := shares_on(request, view):
         return share_rejection(request, view, share)
     for resource, needed in request.demand.items():
@@ -78,10 +79,24 @@ def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | 
     return None if agent == "alive" else AGENT[agent]
 
 
-def _are_kept_for_another(request: GpuRequest, view: NodeView) -> bool:
-    """Whether devices of its claim are kept for another pod: those with whom it shares the claim leave."""
-    theirs = (device.uuid for device in view.devices if device.claimed_as in request.allocated)
-    return bool(view.on_hold) and any(view.on_hold.get(uuid, request.uid) != request.uid for uuid in theirs)
+def _allocated_rejection(request: GpuRequest, view: NodeView) -> Reason | None:
+    """Why the pod may not be bound to the devices that its claims have there already."""
+    if not view.on_hold and not request.spoiled:
+        return None
+    mine = {device.uuid: device for device in view.devices if device.claimed_as in request.allocated}
+    if any(view.on_hold.get(uuid, request.uid) != request.uid for uuid in mine):
+        return ON_HOLD  # those with whom it shares the claim leave
+    twice = [uuid for uuid in view.conflicts if uuid in mine and mine[uuid].claimed_as in request.spoiled]
+    return GIVEN_TWICE if any(_has_a_pod_of_others(uuid, request, view) for uuid in twice) else None
+
+
+def _has_a_pod_of_others(uuid: str, request: GpuRequest, view: NodeView) -> bool:
+    """Whether a pod that is bound has the device, or is about to be, and not by a claim of this pod."""
+    return any(
+        uuid in each.devices and each.devices[uuid].claim not in request.claims
+        for each in view.holdings
+        if each.users is None and each.uid != request.uid
+    )
 
 
 def _not_ours_to_choose(request: GpuRequest, view: NodeView) -> Reason | None:

@@ -256,6 +256,13 @@ ON_HOLD: Final = Cause(
     "node(s) had their GPUs reserved for another pod",
     "that pod is bound, and others become free",
 )
+GIVEN_TWICE: Final = Cause(
+    "given-twice",
+    "another claim has a GPU of this pod's claims, too, and its pod was bound first",
+    "node(s) had a GPU of the pod's claims that another claim has, too",
+    "kube-scheduler takes the GPU out of this pod's claims and gives it another one; where it does not, that"
+    " other pod ends",
+)
 WAITS_ITS_TURN: Final = Cause(
     "waits-its-turn",
     "free GPUs go to waiting pods in the order of fair shares, and it is not this pod's turn",
@@ -318,6 +325,7 @@ ALL: Final = (
     SHARE_IN_USE,
     SHARED_BY_BOOKINGS,
     ON_HOLD,
+    GIVEN_TWICE,
     WAITS_ITS_TURN,
     NOMINATED,
     UNACCOUNTED,

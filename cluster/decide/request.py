@@ -44,6 +44,10 @@ class GpuRequest:
     """The node on which its claims have all of its devices already: it needs no others."""
     allocated: frozenset[str] = NONE_ALLOCATED
     """What these devices are called in its ResourceSlices."""
+    claims: frozenset[str] = NONE_ALLOCATED
+    """Uids of these claims."""
+    spoiled: frozenset[str] = NONE_ALLOCATED
+    """Those of ``allocated`` that kube-scheduler gives to nobody any more, since two claims have them."""
     sees_by_annotation: bool = False
     """Whether its containers with shares learn from annotations which GPUs these are of."""
     reserves: bool = False
@@ -97,7 +101,8 @@ class GpuRequest:
         shares = self.share.kind if self.share else None
         flags = self.tolerates_cordon, self.sees_by_annotation, self.reserves
         where = (self.only, self.never) if self.is_confined else None
-        claims = (self.allocated_on, self.allocated) if self.allocated_on else None
+        spoiled = (self.spoiled, self.claims) if self.spoiled else None
+        claims = (self.allocated_on, self.allocated, spoiled) if self.allocated_on else None
         return (*self.demand.items(), self.selector, self.priority, flags, shares, where, claims)
 
     def competes_with(self, other: "GpuRequest") -> bool:
@@ -134,6 +139,7 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
         reserves=reservation is not None,
         allocated_on=pod.claims.node if pod.claims else None,
         allocated=frozenset(one.device for one in pod.claims.held) if pod.claims else NONE_ALLOCATED,
+        claims=frozenset(pod.claims.uids) if pod.claims else NONE_ALLOCATED,
     )
 
 

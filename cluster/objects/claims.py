@@ -1,11 +1,16 @@
 """ResourceClaims and ResourceSlices (resource.k8s.io/v1), with the fields that we read."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from cluster import names
 from cluster.objects.meta import Meta, Partial
+
+Place = tuple[str, str]
+"""(node, name of a device in its ResourceSlices)."""
+KNOWN_AFTER: Final = 2.0
+"""Seconds after which kube-scheduler knows a DeviceTaintRule: by experience, since nothing says so."""
 
 
 class Allocated(Partial, frozen=True):
@@ -198,6 +203,13 @@ class TaintRule(Partial, frozen=True):
 
     metadata: Meta = Meta()
     spec: TaintRuleSpec = TaintRuleSpec()
+
+    def spoils(self, driver: str) -> Place | None:
+        """The device that it keeps from everybody, since two claims have it; None for any other rule."""
+        where = self.spec.device_selector
+        if names.CONFLICT_TAINT not in (self.metadata.labels or {}) or where.driver != driver:
+            return None
+        return (where.pool, where.device) if where.pool and where.device else None
 
 
 class Pool(Partial, frozen=True):

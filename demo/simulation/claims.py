@@ -213,6 +213,21 @@ class Allocator:
                 RESOURCE_CLAIMS, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
             )
 
+    def deallocate(self, claims: list[ResourceClaim]) -> bool:
+        """PostFilter: no node is left for a pod, so one of its claims that have devices gives them back.
+
+        Called where the plugin has refused a node because of them; whether there is such a claim.
+        """
+        for claim in claims:
+            if claim.status.allocation is not None and not claim.status.reserved_for:
+                meta = claim.metadata
+                status: Json = {"status": {"allocation": None}}
+                self._kube.patch(
+                    RESOURCE_CLAIMS, meta.name, status, namespace=meta.namespace, subresource="status"
+                )
+                return True
+        return False
+
     def unreserve(self, pod: Pod) -> None:
         """The pod was not bound: its claims keep their devices, and are reserved for it no more."""
         for known in self.claims_of(pod) or ():

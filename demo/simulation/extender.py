@@ -6,12 +6,12 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from cluster import names
-from cluster.cache import CLAIM_KINDS, UNSUCCESSFUL, ClaimOptions, Informers
+from cluster.cache import UNSUCCESSFUL, ClaimOptions, Informers
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.events import EventRecorder
 from cluster.objects.pods import Pod
 from demo.simulation.part import NoAnswerError, Part
-from extender.__main__ import first_unready_reason
+from extender.__main__ import FOLLOWED_FOR_CLAIMS, first_unready_reason
 from extender.binding.assumed_binds import EVERY as RESOLVES_EVERY
 from extender.binding.assumed_binds import AssumedBinds
 from extender.binding.bind import Bind
@@ -50,7 +50,7 @@ class Extender(Part):
         events = EventRecorder(self.kube, self.clock, component=names.EXTENDER, registry=CollectorRegistry())
         claims = ClaimOptions() if self.books_claims else None
         state = ClusterState(self.clock, claims=claims)
-        kinds = CLAIM_KINDS if claims else ()
+        kinds = FOLLOWED_FOR_CLAIMS if claims else ()
         following = Informers(
             self.kube, state, self.clock, namespace=names.NAMESPACE, pods=UNSUCCESSFUL, kinds=kinds
         )

@@ -216,6 +216,7 @@ class Scheduler(Part):
         if claims is None or (claims and not choices.keys() & set(suitable)):
             self._rejected(entry, "claims", "cannot allocate all claims. Preemption is not helpful.")
             return
+        elsewhere = bool(claims) and not choices.keys() >= set(suitable)
         suitable = [name for name in suitable if not claims or name in choices]
         if not suitable:
             why = ", ".join(f"{n} Insufficient {key}" for key, n in short.items()) or "no node suits the pod"
@@ -225,6 +226,8 @@ class Scheduler(Part):
         if is_ours:
             suitable = self._filtered(entry, suitable)
             if not suitable:
+                if elsewhere and self._allocator.deallocate(claims):
+                    entry.state = "claims"
                 return
         node = self._best(pod, suitable, needed=is_ours)
         if claims:

@@ -29,7 +29,7 @@ from cluster.decide.serving import (
     awaits_answer,
     is_short,
 )
-from cluster.kube.resources import NODES, PODS
+from cluster.kube.resources import NODES, PODS, TAINT_RULES
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, is_live
 from cluster.objects.quantity import QuantityError
@@ -40,6 +40,7 @@ from extender.state.equivalence_cache import EquivalenceCache
 from extender.state.hold_verdicts import HoldVerdicts
 from extender.state.node_sets import NodeSets
 from extender.state.soft_reservations import SECONDS, Holdings, SoftReservations
+from extender.state.spoiled_devices import SpoiledDevices
 from extender.state.turns import Turns
 from extender.state.verb_priority import VerbPriority
 
@@ -142,6 +143,7 @@ class ClusterState(ClusterCache):
         self._views_beside: dict[str, tuple[NodeView, Holdings, NodeView]] = {}
         """Node -> its view, what is reserved there, and the view with both; some may be old."""
         self._turns = Turns(self.renewals, clock.monotonic)
+        self._spoiled = SpoiledDevices(self.of(TAINT_RULES), clock, claims.driver) if claims else None
         pods.observe(self._note_pod)
         pods.observe_lists(self._drop_missing)
         self.of(NODES).observe(self._note_node)
@@ -156,6 +158,8 @@ class ClusterState(ClusterCache):
         now = self.clock.now()
         booking = self.cover_of(pod, now) if is_owned else None
         found = self.confined(gpu_request_of(pod, booking), booking, now)
+        if found.allocated_on and self._spoiled:
+            found = replace(found, spoiled=found.allocated & self._spoiled.on(found.allocated_on))
         return found.spread() if self._spreads and not pod.metadata.annotation(names.PLACEMENT) else found
 
     def plan_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:

@@ -305,7 +305,7 @@ def test_annotations_are_written_today_as_the_newest_folder_has_them(key: str) -
 def test_the_newest_folder_has_every_key_that_we_write() -> None:
     ours = {value for value in vars(names).values() if isinstance(value, str) and names.is_ours(value)}
     keys = {key for raw in Kept(NEWEST).raw for key in _annotations(raw)}
-    of_claims = {names.HELD_TAINT, names.HOLD_OF}
+    of_claims = {names.HELD_TAINT, names.HOLD_OF, names.CONFLICT_TAINT}
     mere_names = {names.COMEBACK, names.QUEUE, names.VISIBLE, *of_claims, f"{names.STATE_DOMAIN}/"}
     assert ours - keys - mere_names == set()
 

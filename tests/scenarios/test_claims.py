@@ -280,7 +280,8 @@ def test_a_pod_whose_device_another_claim_has_is_not_bound(claims: Claims) -> No
     for status in ({"allocation": allocation}, {"allocation": None}):
         body = {"status": status}
         world.kube.patch(RESOURCE_CLAIMS, "shadow", body, namespace=NAMESPACE, subresource="status")
-        world.run(1)
+    world.run(1)  # the controller never sees both claims with it
+    assert not rules(world)
     world.alice.create(claiming("third"))
     world.until(lambda: len(devices_of_claims(world)["n0/gpu-0"]) == 2, "kube-scheduler has given it twice")
     world.run(5)

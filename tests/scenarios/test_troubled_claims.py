@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from booking.controller.reclaimer.holds.taint_rules import KNOWN_AFTER
 from booking.policy.fair_shares import FairShares
 from cluster import names
 from cluster.kube.resources import RESOURCE_CLAIMS, TAINT_RULES
+from cluster.objects.claims import KNOWN_AFTER
 from tests.scenarios.claiming import (
     BY_CLAIM,
     claim,

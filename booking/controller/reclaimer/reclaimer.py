@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from booking.controller.reclaimer.api_failures import ApiFailures
+from booking.controller.reclaimer.conflicts.conflict_rules import ConflictRules
 from booking.controller.reclaimer.context import ReclaimerContext, WriteEvent
 from booking.controller.reclaimer.ending.booking_ends import Ending, about_to_end, is_mirror_fresh, to_end
 from booking.controller.reclaimer.ending.cover_annotations import CoverAnnotations
@@ -128,6 +129,7 @@ class Reclaimer:
         self._failures = ApiFailures(metrics)
         context = self._context(write_event, executor)
         self._holding = HoldController(context, terms)
+        self._conflict_rules = ConflictRules(context, terms.dra_driver)
         self._ending = Ending(context, terms)
         self._maia_requests = MaiaRequests(context, terms)
         self._orders = Orders(context, terms)
@@ -217,6 +219,7 @@ class Reclaimer:
         needed, self._triggered_at = started if self._triggered_at is None else self._triggered_at, None
         snapshot = self._snapshot()
         self._advance_comebacks(snapshot)
+        self._conflict_rules.reconcile(snapshot)
         self._ending.reconcile(snapshot)
         self._maia_requests.reconcile(snapshot)
         if not is_recovering(snapshot):

@@ -91,6 +91,8 @@ class ReclaimerSnapshot:
     """Whether pods without a booking get free devices in their turn, by a hold."""
     taint_rules: Mapping[str, TaintRule] = field(default_factory=dict)
     """Name -> DeviceTaintRule; empty where claims cannot be booked."""
+    conflicts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Node -> UUIDs of devices of which more is held than there is; empty where claims cannot be booked."""
     hold_verdicts: Mapping[str, str] = field(default_factory=dict)
     """Uid of a pod with a hold -> the code that the extender gave it (``hold_verdicts``)."""
 
@@ -223,6 +225,7 @@ def take(
             namespaces=cache.namespaces,
             jobs=cache.of(JOBS).all(),
             taint_rules=cache.of(TAINT_RULES).all(),
+            conflicts=ledger.conflicts if cache.follows_claims else {},
             cluster_objects=cluster_objects,
             reached=dict(cache.reached),
             terms=terms,

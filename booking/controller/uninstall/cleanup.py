@@ -71,9 +71,13 @@ class Cleanup:
         return None
 
     def _rules(self) -> int:
-        """Delete the rules of holds, for whose devices no pod is left; older API servers have none."""
+        """Delete the rules of holds, and of devices that were given twice; older API servers have none."""
         try:
-            rules, _ = everything(self._kube, TAINT_RULES, Selection(label_selector=names.HOLD_OF))
+            rules = [
+                rule
+                for label in (names.HOLD_OF, names.CONFLICT_TAINT)
+                for rule in everything(self._kube, TAINT_RULES, Selection(label_selector=label))[0]
+            ]
         except NotFound:
             return 0
         return sum(without(self._kube, TAINT_RULES, one.metadata.name) for one in rules)

@@ -344,6 +344,14 @@ class Ledger:
         """
         return dict(self._conflicts_seen)
 
+    @property
+    def conflicts(self) -> dict[str, tuple[str, ...]]:
+        """Node -> UUIDs of devices of which more is held than there is, in the node's last view.
+
+        Nodes without any are left out; the dict is the caller's own.
+        """
+        return dict(self._conflicts)
+
     # --- inside --------------------------------------------------------------------------------------
 
     def _effective(self, uid: str, holding: PodHoldings | None) -> PodHoldings | None:

@@ -7,9 +7,12 @@ import pytest
 from cluster import names
 from cluster.decide import predicates, reasons
 from cluster.decide.ledger import Ledger, NodeView
+from cluster.decide.ledger.amounts import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.ledger.liveness import AgentState
+from cluster.decide.ledger.view import view_of
 from cluster.decide.predicates import rejection
-from cluster.decide.request import gpu_request_of
+from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.objects.claims import ClaimedDevice, PodClaims
 from cluster.objects.inventory import Device, numbered_uuid
 from cluster.objects.nodes import Node
@@ -284,3 +287,29 @@ def test_a_pod_does_not_join_a_claim_whose_device_is_kept_for_another(kept_for: 
     pod = msgspec.structs.replace(a_pod("q").obj, claims=PodClaims(count=1, held=held))
     view = dataclasses.replace(ledger.view("n0"), on_hold={"GPU-n0-0": kept_for})
     assert (rejection(gpu_request_of(pod), view, "alive") is None) is fits
+
+
+@pytest.mark.parametrize(
+    ("others", "is_known", "is_refused"),
+    [((), True, False), (("q",), True, True), (("q",), False, False), (("p",), True, False)],
+    ids=["no other pod", "another pod has it", "kube-scheduler may give it again", "itself"],
+)
+def test_a_pod_whose_device_another_one_has_fits_only_until_nobody_else_would_get_it(
+    others: tuple[str, ...], *, is_known: bool, is_refused: bool
+) -> None:
+    """A claim without a bound pod is no reason: of two pods that wait, one must get it."""
+    device = msgspec.structs.replace(a100(0), claimed_as="gpu-0")
+    parts = {claim: {device.uuid: Holding(device.uuid, claim=claim)} for claim in "abc"}
+    unbound = [PodHoldings(claim, "n0", parts[claim], users=()) for claim in "ab"]
+    bound = [PodHoldings(uid, "n0", parts["c"]) for uid in others]
+    view = view_of("n0", devices=(device,), fault=None, holdings=(*unbound, *bound), on_hold={})
+    request = GpuRequest(
+        needs=(),
+        demand={names.CLAIM_RESOURCE: 1},
+        uid="p",
+        allocated_on="n0",
+        allocated=frozenset({"gpu-0"}),
+        claims=frozenset("a"),
+        spoiled=frozenset({"gpu-0"} if is_known else ()),
+    )
+    assert predicates.rejection(request, view, "alive") == (predicates.GIVEN_TWICE if is_refused else None)

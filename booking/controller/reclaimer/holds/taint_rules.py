@@ -20,15 +20,13 @@ from cluster import claim_names, names
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import TAINT_RULES
-from cluster.objects.claims import TaintRule
+from cluster.objects.claims import KNOWN_AFTER, TaintRule
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, is_live
 from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
-KNOWN_AFTER: Final = 2.0
-"""Seconds after which kube-scheduler knows a rule: by experience, since nothing says so."""
 SEEN_WITHIN: Final = 5.0
 """Seconds within which our watch delivers what we wrote: rules, and the holds that they belong to."""
 

@@ -36,7 +36,12 @@ def test_an_owner_that_a_user_writes_is_not_believed() -> None:
 
 @pytest.mark.parametrize(
     "forged",
-    [{"operator": "Exists"}, {"key": names.HELD_TAINT, "operator": "Exists"}, {"key": "", "value": "x"}],
+    [
+        {"operator": "Exists"},
+        {"key": names.HELD_TAINT, "operator": "Exists"},
+        {"key": names.CONFLICT_TAINT, "value": "true"},
+        {"key": "", "value": "x"},
+    ],
 )
 def test_what_would_tolerate_any_held_device_is_removed(forged: Json) -> None:
     own = {"key": "example.com/slow", "operator": "Exists"}

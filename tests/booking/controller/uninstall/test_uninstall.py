@@ -49,6 +49,7 @@ def test_nothing_of_ours_is_left_except_the_bookings() -> None:
 def test_what_keeps_gpus_for_claims_is_removed_and_rules_of_others_stay() -> None:
     world = World()
     world.kube.put(TAINT_RULES, {"metadata": {"name": "ours", "labels": {names.HOLD_OF: "uid-a"}}})
+    world.kube.put(TAINT_RULES, {"metadata": {"name": "twice", "labels": {names.CONFLICT_TAINT: "true"}}})
     world.kube.put(TAINT_RULES, {"metadata": {"name": "theirs"}})
     world.kube.put(POLICY_BINDINGS, {"metadata": {"name": claim_names.CLAIM_PODS_POLICY}})
     assert world.uninstall(), world.reports

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from booking.controller.reclaimer.api_failures import ApiFailures
-from booking.controller.reclaimer.holds.taint_rules import KNOWN_AFTER, SEEN_WITHIN, TaintRules
+from booking.controller.reclaimer.holds.taint_rules import SEEN_WITHIN, TaintRules
 from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster import names
 from cluster.kube.resources import TAINT_RULES
-from cluster.objects.claims import PodClaims
+from cluster.objects.claims import KNOWN_AFTER, PodClaims
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
