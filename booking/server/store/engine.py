@@ -57,6 +57,10 @@ class Engine(Protocol):
         """
         ...
 
+    def committed(self) -> None:
+        """A transaction that has written was committed; returns at once."""
+        ...
+
     def is_lost(self, error: peewee.PeeweeException) -> bool:
         """Whether an error means that the same may succeed at once on a new connection."""
         ...

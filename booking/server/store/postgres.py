@@ -86,6 +86,9 @@ class PostgresEngine:
         database.connect()
         return Connection(database)
 
+    def committed(self) -> None:
+        """Nothing: the server looks after its log."""
+
     def is_lost(self, error: peewee.PeeweeException) -> bool:
         """Whether the connection was lost, or the transaction aborted."""
         state = getattr(getattr(error, "orig", None), "sqlstate", None)

@@ -154,6 +154,7 @@ class Store:
                 if committing or attempt == _ATTEMPTS or not self._engine.is_lost(error):
                     raise message(self._engine.name, error) from error
             else:
+                self._engine.committed()
                 for pending, answer in answers:
                     answer(pending)
                 return True

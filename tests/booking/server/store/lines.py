@@ -95,6 +95,9 @@ class Engine:
         self.lines.append(Line(len(self.lines), trouble=trouble, answers=answers))
         return Connection(self.lines[-1])
 
+    def committed(self) -> None:
+        """Nothing follows a commit."""
+
     def is_lost(self, error: peewee.PeeweeException) -> bool:
         """Whether the error means a lost connection."""
         return isinstance(error, Lost)
