@@ -1,12 +1,11 @@
 """SQLite's write-ahead log: large enough from the start, and written back beside the writers.
 
-A commit is durable once the log is on disk. That takes a tenth of a millisecond where the log overwrites itself.
-Where its file grows, it waits for the journal of the file system, and so for what all others have written
-and deleted lately. A log that is written back into the database within a commit waits for the same.
+A commit is durable once the log is on disk. That takes a tenth of a millisecond where the log overwrites
+itself. Where its file grows, it waits for the journal of the file system, and so for what all others have
+written and deleted lately. A log that is written back into the database within a commit waits for the same.
 """
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,7 @@ from booking.server.store.connection import Connection
 from cluster.process.clock import Clock, SystemClock
 
 FILLED: Final = 6 * 2**20
-"""Bytes of the log from the start. SQLite begins it again before 4 MiB are full, and one turn more fits in."""
+"""Bytes of the log from the start: SQLite begins it again at 4 MiB, after the turn that fills them."""
 WRITTEN_BACK_AFTER: Final = 0.25
 """Seconds after a commit; all writes of that time are written back together."""
 _PASSES: Final = 8
