@@ -48,8 +48,12 @@ class SqliteEngine:
         for statement in ("PRAGMA journal_mode = WAL", "SELECT store_id FROM meta"):
             self._anchor.rows(statement)
         self._log = WriteAheadLog(self._anchor, self._file.path)
-        self._log.fill()
         self._mark = self._file.mark()
+
+    def expect_writers(self) -> None:
+        """Let the log have its size before the first of them."""
+        if self._log:
+            self._log.fill()
 
     def check(self) -> None:
         """Check that the path leads to the same file, with the same database in it."""

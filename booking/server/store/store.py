@@ -41,6 +41,10 @@ class Store:
         """Random, made when the database was created; a copy keeps it."""
         return self._store_id
 
+    def expect_writers(self) -> None:
+        """Prepare for many writers: a process that lives long calls it once, before the first of them."""
+        self._engine.expect_writers()
+
     def check(self) -> None:
         """Check that the database is still the one that was opened.
 

@@ -82,6 +82,9 @@ class Engine:
     asks = "SELECT about"
     locks = "SELECT about FOR UPDATE"
 
+    def expect_writers(self) -> None:
+        """Nothing is to be prepared."""
+
     def check(self) -> None:
         """Count a check of the database's identity, which succeeds."""
         self.checks += 1

@@ -25,6 +25,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(path: Path) -> Iterator[Store]:
     with closing(open_store(f"sqlite:///{path}")) as opened:
+        opened.expect_writers()
         yield opened
 
 
