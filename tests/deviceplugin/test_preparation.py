@@ -340,10 +340,9 @@ def test_the_host_s_specification_is_judged_by_the_driver_s_files_that_were_foun
     library = folder / "libnvidia-ml.so.580.1"
     library.touch()
     mounted = [{"hostPath": f"/usr/lib/{library.name}", "containerPath": f"/usr/lib/{library.name}"}]
-    devices = [
-        {"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}], "mounts": mounted}}
-    ]
-    (run / "nvidia.json").write_text(json.dumps({"kind": names.GPU_RESOURCE, "devices": devices}))
+    devices = [{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}]}}]
+    spec = {"kind": names.GPU_RESOURCE, "devices": devices, "containerEdits": {"mounts": mounted}}
+    (run / "nvidia.json").write_text(json.dumps(spec))
     machine = Machine(tmp_path, host=HostFolders((run,)), driver_root=tmp_path / "driver")
     machine.report(gpu(0))
     library.rename(folder / "libnvidia-ml.so.590.1")
