@@ -168,6 +168,8 @@ class Preparation:
         self._machine: _Machine | None = None
         """As it was when ``_shown`` was last prepared: who has a GPU changes nothing of it."""
         self._mounts: tuple[driver.Mount, ...] | None = None
+        self._driver_version: str | None = None
+        """As the driver's files had it when they were last looked for, like ``_mounts``."""
         self._recorded = PodDevices()
         self._offered_with: _Held | None = None
         self._is_tidy = False
@@ -337,7 +339,9 @@ class Preparation:
 
     def _write_cdi(self, nodes: DeviceNodes) -> str | None:
         """Write the specification; returns why it cannot be written."""
-        mounts = self._mounts = self._folders.mounts()
+        files = driver.find(self._folders.driver_root)
+        mounts = self._mounts = driver.plan(files)
+        self._driver_version = driver.driver_version(files)
         try:
             changed = cdi.write(self._folders.cdi, self._folders.specification(nodes, mounts))
         except OSError as error:
@@ -362,10 +366,7 @@ class Preparation:
             for uuid, its in nodes.of_device.items()
             if uuid in healthy
         }
-        root = self._folders.driver_root
-        return replace(
-            nodes, cdi_names=self._host.read(own, lambda: driver.driver_version(driver.find(root)))
-        )
+        return replace(nodes, cdi_names=self._host.read(own, self._driver_version))
 
     def _check_unified_memory(self, nodes: DeviceNodes) -> None:
         """Log a missing node once. The GPU stays healthy: containers that start after the remedy get it."""

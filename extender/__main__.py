@@ -1,6 +1,5 @@
 """The extender's composition root: ``python -m extender``. Real adapters are chosen only here."""
 
-import gc
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ from cluster.kube.resources import NAMESPACES, TAINT_RULES, Resource
 from cluster.kube.transport import Timeouts
 from cluster.process import logs
 from cluster.process.clock import Clock, SystemClock
+from cluster.process.garbage import freeze_objects
 from cluster.process.lifecycle import Process
 from cluster.process.loops import Body, Loops
 from cluster.process.metrics import measured, new_registry
@@ -197,15 +197,6 @@ def follow(
         give_way=state.priority.give,
         once_synced=freeze_objects,
     )
-
-
-def freeze_objects() -> None:
-    """Hide the cluster's objects from the garbage collector.
-
-    They live as long as the process. Repeated walks over them made the slowest answers slow.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def first_unready_reason(*checks: Check) -> Check:

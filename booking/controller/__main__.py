@@ -77,6 +77,7 @@ from cluster.objects.pods import Pod
 from cluster.process import logs
 from cluster.process.certificates import CertificateExpiry
 from cluster.process.clock import Clock, SystemClock, thread_seconds
+from cluster.process.garbage import freeze_objects
 from cluster.process.https import TlsServer
 from cluster.process.lifecycle import Process
 from cluster.process.metrics import measured, measured_each, new_registry
@@ -118,8 +119,7 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     claims = with_expressions(settings.dra_driver) if settings.book_claims else None
     cache = ClusterCache(clock, home=settings.namespace, sources=SOURCES, claims=claims)
     cache.keep_scheduling_objects()
-    kubelets, kinds = settings.without_agent != "none", followed(settings)
-    following = Informers(kube, cache, clock, namespace=settings.namespace, kinds=kinds, kubelets=kubelets)
+    following = follow(kube, cache, clock, settings)
     wrong_clock = clock_skew_reason(kube.skew)
     base = Base(
         settings=settings,
@@ -145,6 +145,19 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     probes = Probes(registry, healthy=healthy, ready=ready)
     process.closing("probes", serve(probes, settings.probe_host, settings.probe_port).close)
     return process
+
+
+def follow(kube: Kube, cache: ClusterCache, clock: Clock, settings: ControllerSettings) -> Informers:
+    """The informers of the cache."""
+    return Informers(
+        kube,
+        cache,
+        clock,
+        namespace=settings.namespace,
+        kinds=followed(settings),
+        kubelets=settings.without_agent != "none",
+        once_synced=freeze_objects,
+    )
 
 
 def followed(settings: ControllerSettings) -> tuple[Resource[Any], ...]:

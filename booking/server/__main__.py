@@ -164,6 +164,7 @@ def _backends(
     api_server = configured(settings, clock, os.environ)
     store = open_store(settings.database)
     process.closing("database", store.close)
+    store.expect_writers()
     policy = _policy(settings, clock, store)
     kube = KubeClient(api_server, clock, user_agent=names.BOOKING_SERVER)
     process.closing("connections", kube.close)

@@ -1,6 +1,6 @@
 """Reads the CDI specifications of the host from the container runtime's folders, the last one first."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -23,14 +23,12 @@ class HostFolders:
         self._folders = tuple(folders)
         self._reported: str | None = None
 
-    def read(
-        self, own_nodes: Mapping[str, frozenset[str]], driver: Callable[[], str | None]
-    ) -> Mapping[str, str]:
+    def read(self, own_nodes: Mapping[str, frozenset[str]], driver: str | None) -> Mapping[str, str]:
         """UUID -> qualified name, for all of these devices or for none of them.
 
         Args:
             own_nodes: uuid -> paths of the device nodes that belong only to it.
-            driver: returns the driver's version; called only if there is a specification.
+            driver: the driver's version; None if it cannot be seen.
         """
         found = next((one for one in self._fits(own_nodes, driver) if one != NOTHING), NOTHING)
         if found.problem != self._reported and found.problem is not None:
@@ -39,13 +37,11 @@ class HostFolders:
         self._reported = found.problem
         return found.qualified
 
-    def _fits(
-        self, own_nodes: Mapping[str, frozenset[str]], driver: Callable[[], str | None]
-    ) -> Iterator[Fit]:
+    def _fits(self, own_nodes: Mapping[str, frozenset[str]], driver: str | None) -> Iterator[Fit]:
         for folder in reversed(self._folders):
             try:
                 found = _read(folder)
-                yield fit(found, own_nodes, driver() if found else None)
+                yield fit(found, own_nodes, driver)
             except (OSError, ValueError) as error:
                 yield Fit(problem=f"{folder} cannot be read: {error}")
 

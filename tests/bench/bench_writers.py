@@ -60,6 +60,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
 
 def _by_service(ours: str, floor_of: Path | str) -> tuple[Written, Written]:
     with closing(open_store(ours)) as store:
+        store.expect_writers()
         service = BookingService(store, SystemClock(), POLICY, lambda: CAPACITY)
 
         def book(writer: int, number: int) -> None:

@@ -4,7 +4,6 @@ The server is that of mode ``dedicated``. Run by ``bench_filter`` in a process o
 ``bench_shares``, with ``shared``, over a cluster whose GPUs are shared; its first line is the port.
 """
 
-import gc
 import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -15,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from cluster import names
 from cluster.process import logs
 from cluster.process.clock import SystemClock
+from cluster.process.garbage import freeze_objects
 from cluster.process.loopback import LoopbackServer
 from extender.http_server.server import App, Verbs, create_app
 from extender.metrics import Metrics
@@ -84,9 +84,8 @@ def main(nodes: int, *, shared: bool = False) -> None:
     scores = Prioritize(state, SystemClock()).scores
     narrowed = Contenders(state, scores, placement=names.PLACEMENTS[0], weight=WEIGHT)
     ours, echo = _app(Filter(state, narrowed).answer_logged), _app(_echo)
-    # As in the extender after its first synchronisation (extender/__main__.py).
-    gc.collect()
-    gc.freeze()
+    # As in the extender after its first synchronisation.
+    freeze_objects()
 
     def switch(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         if environ["PATH_INFO"] == "/echo":

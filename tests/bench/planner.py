@@ -8,11 +8,14 @@ from booking.controller.reclaimer.planning.node_candidates import PlanningInputs
 from booking.controller.reclaimer.planning.plan import Plan, plan
 from booking.controller.reclaimer.snapshot import take
 from booking.eviction.holder_cache import HolderCache
+from cluster.cache import ClusterCache
 from cluster.decide.eviction.sharer_selection import Sharer, cheapest_sharers
 from cluster.decide.eviction.victim_selection import Victim
 from cluster.decide.ledger.amounts import NO_USE, Holding
+from cluster.fake.clock import FakeClock
 from cluster.kube.resources import PODS, RESOURCE_CLAIMS
 from cluster.objects.pods import Pod, is_live
+from cluster.process.garbage import freeze_objects
 from tests.bench.bench_plan import Measured, MeasuredClaims, MeasuredShares
 from tests.bench.child import announce
 from tests.bench.crowded import (
@@ -44,7 +47,7 @@ def structs(nodes: int) -> int:
 
 def measured(nodes: int, booked: int) -> Measured:
     """Every time includes taking the snapshot from which the plan is made."""
-    cache, clock = a_crowd(nodes)
+    cache, clock = _synced(a_crowd(nodes))
     holder_cache = HolderCache()
 
     def planned() -> list[Plan]:
@@ -70,7 +73,7 @@ def measured(nodes: int, booked: int) -> Measured:
 
 def of_shares(nodes: int) -> MeasuredShares:
     """The same where GPUs are shared, and how long the choice on one GPU with 16 sharers takes."""
-    cache, clock = a_shared_crowd(nodes)
+    cache, clock = _synced(a_shared_crowd(nodes))
     holder_cache = HolderCache()
 
     def planned() -> list[Plan]:
@@ -95,7 +98,7 @@ def of_shares(nodes: int) -> MeasuredShares:
 
 def of_claims(nodes: int) -> MeasuredClaims:
     """The same where GPUs are given by claims."""
-    cache, clock = a_claimed_crowd(nodes)
+    cache, clock = _synced(a_claimed_crowd(nodes))
     holder_cache = HolderCache()
 
     def planned() -> list[Plan]:
@@ -116,6 +119,12 @@ def of_claims(nodes: int) -> MeasuredClaims:
     return MeasuredClaims(
         floor=1e3 * percentile(least, 50), judged=judged, first=first, one=1e3 * percentile(ours, 50)
     )
+
+
+def _synced(crowd: tuple[ClusterCache, FakeClock]) -> tuple[ClusterCache, FakeClock]:
+    """As in the controller after its first synchronisation."""
+    freeze_objects()
+    return crowd
 
 
 def _sharers(seed: int) -> None:

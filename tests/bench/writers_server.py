@@ -74,6 +74,7 @@ def main(folder: Path) -> None:
     clock = SystemClock()
     rules = (Rule(source="kubernetes", match="(.+)", user=r"\1"),)
     with closing(open_store(url(folder))) as store:
+        store.expect_writers()
         parts = Parts(
             bookings=BookingService(store, clock, POLICY, lambda: CAPACITY),
             live=ClusterStatus(

@@ -330,6 +330,28 @@ def test_metrics_show_only_the_present_state_of_each_device(tmp_path: Path) -> N
     assert machine.state("GPU-1") == {"unhealthy": "The device node /dev/nvidia1 is missing"}
 
 
+def test_the_host_s_specification_is_judged_by_the_driver_s_files_that_were_found_last(
+    tmp_path: Path,
+) -> None:
+    """Looking for them takes a while, and what containers get of them changes only with the next look."""
+    run, folder = tmp_path / "run", tmp_path / "driver/usr/lib"
+    run.mkdir()
+    folder.mkdir(parents=True)
+    library = folder / "libnvidia-ml.so.580.1"
+    library.touch()
+    mounted = [{"hostPath": f"/usr/lib/{library.name}", "containerPath": f"/usr/lib/{library.name}"}]
+    devices = [{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}]}}]
+    spec = {"kind": names.GPU_RESOURCE, "devices": devices, "containerEdits": {"mounts": mounted}}
+    (run / "nvidia.json").write_text(json.dumps(spec))
+    machine = Machine(tmp_path, host=HostFolders((run,)), driver_root=tmp_path / "driver")
+    machine.report(gpu(0))
+    library.rename(folder / "libnvidia-ml.so.590.1")
+    machine.preparation.cordon({})
+    assert machine.names_of("GPU-0") == ["nvidia.com/gpu=0"]
+    machine.report(gpu(0))
+    assert machine.names_of("GPU-0") == [f"{names.CDI_KIND}=GPU-0"]
+
+
 def test_a_suitable_specification_of_the_host_gives_the_names_and_ours_is_still_written(
     tmp_path: Path,
 ) -> None:

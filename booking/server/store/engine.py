@@ -41,6 +41,10 @@ class Engine(Protocol):
         """The first statement of one that will write, after which no other process writes: the same."""
         ...
 
+    def expect_writers(self) -> None:
+        """Prepare for many writers, which may take some ten milliseconds."""
+        ...
+
     def check(self) -> None:
         """Check that it still is the database that was opened, as far as possible without querying it.
 
@@ -55,6 +59,10 @@ class Engine(Protocol):
         Raises:
             peewee.PeeweeException: none can be opened.
         """
+        ...
+
+    def committed(self) -> None:
+        """A transaction that has written was committed; returns at once."""
         ...
 
     def is_lost(self, error: peewee.PeeweeException) -> bool:

@@ -64,6 +64,9 @@ class PostgresEngine:
         """Database, host and port, for messages."""
         return self._server.shown
 
+    def expect_writers(self) -> None:
+        """Nothing: the server keeps the files of its log, and uses them again."""
+
     def check(self) -> None:
         """Nothing: a server identifies itself, since the store id is read in every transaction."""
 
@@ -85,6 +88,9 @@ class PostgresEngine:
         )
         database.connect()
         return Connection(database)
+
+    def committed(self) -> None:
+        """Nothing: the server looks after its log."""
 
     def is_lost(self, error: peewee.PeeweeException) -> bool:
         """Whether the connection was lost, or the transaction aborted."""

@@ -10,6 +10,7 @@ import peewee
 
 from booking.server.store.connection import Connection
 from booking.server.store.sqlite_file import DatabaseFile
+from booking.server.store.write_ahead_log import WriteAheadLog
 
 _PATIENCE_SECONDS: Final = 5
 """How long to wait for another writing process: a backup, or a second server by mistake."""
@@ -30,6 +31,7 @@ class SqliteEngine:
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
         self._mark: bytes | None = None
+        self._log: WriteAheadLog | None = None
         self._anchor: Connection | None = None
 
     @property
@@ -40,12 +42,18 @@ class SqliteEngine:
     def keep_log(self) -> None:
         """Enable the write-ahead log, and remember the file's mark.
 
-        One connection stays open, unused: otherwise each last one to close would write the log back.
+        One connection stays open for the log alone: otherwise each last one to close would write it back.
         """
         self._anchor = self.connect()
         for statement in ("PRAGMA journal_mode = WAL", "SELECT store_id FROM meta"):
             self._anchor.rows(statement)
+        self._log = WriteAheadLog(self._anchor, self._file.path)
         self._mark = self._file.mark()
+
+    def expect_writers(self) -> None:
+        """Let the log have its size before the first of them."""
+        if self._log:
+            self._log.fill()
 
     def check(self) -> None:
         """Check that the path leads to the same file, with the same database in it."""
@@ -66,6 +74,11 @@ class SqliteEngine:
         database.connect()
         return Connection(database)
 
+    def committed(self) -> None:
+        """Have the log written back, a moment later and by another thread."""
+        if self._log:
+            self._log.written()
+
     def is_lost(self, error: peewee.PeeweeException) -> bool:
         """Never: there is no server."""
         del error
@@ -73,6 +86,8 @@ class SqliteEngine:
 
     def close(self) -> None:
         """Close the file; no connection may have it open any more."""
+        if self._log:
+            self._log.close()
         if self._anchor:
             self._anchor.close()
         self._file.close()

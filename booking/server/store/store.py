@@ -41,6 +41,10 @@ class Store:
         """Random, made when the database was created; a copy keeps it."""
         return self._store_id
 
+    def expect_writers(self) -> None:
+        """Prepare for many writers: a process that lives long calls it once, before the first of them."""
+        self._engine.expect_writers()
+
     def check(self) -> None:
         """Check that the database is still the one that was opened.
 
@@ -154,6 +158,7 @@ class Store:
                 if committing or attempt == _ATTEMPTS or not self._engine.is_lost(error):
                     raise message(self._engine.name, error) from error
             else:
+                self._engine.committed()
                 for pending, answer in answers:
                     answer(pending)
                 return True

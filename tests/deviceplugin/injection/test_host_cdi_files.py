@@ -25,7 +25,7 @@ class Host:
         self.driver: str | None = DRIVER
 
     def chosen(self, own: dict[str, frozenset[str]] | None = None) -> dict[str, str]:
-        return dict(self.folders.read(OWN if own is None else own, lambda: self.driver))
+        return dict(self.folders.read(OWN if own is None else own, self.driver))
 
     def why_not(self, own: dict[str, frozenset[str]] | None = None) -> str:
         with capture_logs() as lines:

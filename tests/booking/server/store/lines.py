@@ -82,6 +82,9 @@ class Engine:
     asks = "SELECT about"
     locks = "SELECT about FOR UPDATE"
 
+    def expect_writers(self) -> None:
+        """Nothing is to be prepared."""
+
     def check(self) -> None:
         """Count a check of the database's identity, which succeeds."""
         self.checks += 1
@@ -94,6 +97,9 @@ class Engine:
         answers = {self.asks: self.about, self.locks: self.about}
         self.lines.append(Line(len(self.lines), trouble=trouble, answers=answers))
         return Connection(self.lines[-1])
+
+    def committed(self) -> None:
+        """Nothing follows a commit."""
 
     def is_lost(self, error: peewee.PeeweeException) -> bool:
         """Whether the error means a lost connection."""
