@@ -42,7 +42,8 @@ def values(cluster: Cluster) -> Json:
         "reservationPods": {"enabled": True, "image": "example.invalid/none"},
     }
     agents = {**values["nodeAgent"], "without": "labelled"}
-    return values | {"nodeAgent": agents, "sharing": {**values.get("sharing", {}), **sharing}}
+    claims = {"enabled": True, "booking": True}
+    return values | {"nodeAgent": agents, "dra": claims, "sharing": {**values.get("sharing", {}), **sharing}}
 
 
 @pytest.fixture(scope="session")
