@@ -353,15 +353,6 @@ def test_l7_only_a_booked_pod_has_the_booked_class(people: People) -> None:
     assert is_denied(answer, "no running booking covers it")
 
 
-@pytest.mark.parametrize("namespace", [HOME, US])
-def test_l7_only_our_controller_creates_pods_of_the_class_of_reservations(
-    people: People, namespace: str
-) -> None:
-    pod = a_pod(spec={"priorityClassName": names.RESERVATION_CLASS})
-    answer = people.administrator.create(pods(namespace), pod, dry=True)
-    assert is_denied(answer, "Only GPU Booking creates pods of priority class", names.RESERVATION_CLASS)
-
-
 @pytest.mark.parametrize("name", [names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS])
 def test_only_administrators_change_our_priority_classes(people: People, name: str) -> None:
     path = f"{CLASSES}/{name}"
