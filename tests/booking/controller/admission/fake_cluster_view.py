@@ -57,6 +57,9 @@ class FakeClusterView:
     def users_by_label(self) -> UsersOf:
         return users_by_label({booking.spec.user for booking in self.bookings})
 
+    def claims(self, _pod: Pod) -> None:
+        """No claim asks for a GPU, as far as is known."""
+
     def models(self) -> frozenset[str]:
         return self.gpu_models
 

@@ -13,13 +13,17 @@ Json = dict[str, Any]
 
 
 def tolerations(
-    *given: Json, creator: str = "bob", name: str | None = "shared", owners: tuple[Json, ...] = ()
+    *given: Json,
+    creator: str = "bob",
+    name: str | None = "shared",
+    owners: tuple[Json, ...] = (),
+    request_uid: str = "r-1",
 ) -> list[Json]:
     """Of a claim after admission."""
     meta = {"ownerReferences": list(owners)} | ({"name": name} if name else {"generateName": "shared-"})
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "tolerations": list(given)}}
     claim = {"metadata": meta, "spec": {"devices": {"requests": [request]}}}
-    spec = tolerating(claim, creator=creator, namespace="vision", request="r-1")
+    spec = tolerating(claim, creator=creator, namespace="vision", request=request_uid)
     found: list[Json] = spec["devices"]["requests"][0]["exactly"]["tolerations"]
     return found
 
@@ -53,6 +57,10 @@ def test_no_value_is_longer_than_a_taints(name: str | None) -> None:
     (ours,) = tolerations(name=name)
     assert ours["value"].isalnum()
     assert len(ours["value"]) <= 63
+
+
+def test_no_two_claims_without_a_name_tolerate_the_same() -> None:
+    assert tolerations(name=None) != tolerations(name=None, request_uid="r-2")
 
 
 def test_every_alternative_gets_it() -> None:

@@ -76,7 +76,7 @@ class TestL7:
         forged = {names.HUB_USER: LABEL, names.USER: "alice"}
         assert whose(creator, annotations=forged, labels=forged).user == user
 
-    @pytest.mark.parametrize("creator", ["bob", HUB, OURSELVES])
+    @pytest.mark.parametrize("creator", ["bob", HUB, OURSELVES, "bob@example.org", "system:admin"])
     def test_pods_of_other_people_do_not_go_to_the_owner_of_the_namespace(self, creator: str) -> None:
         assert whose(creator, OWNED).user != "alice"
 

@@ -19,6 +19,8 @@ from tests.booking.controller.admission.fake_cluster_view import (
     JOBS,
     OURSELVES,
     FakeClusterView,
+    a_pod,
+    annotations,
     reviewed,
 )
 
@@ -182,3 +184,12 @@ def test_a_second_review_at_most_drops_the_record_of_replaced_values(pod: Json, 
 def test_pods_that_we_create_ourselves_are_never_stripped(*, pod: Json, unbooked: str, maia: bool) -> None:
     _, outcome = reviewed(pod, OURSELVES, Covering(None, "full"), unbooked=unbooked, maia=maia)
     assert outcome.kind in {"opportunistic", "untouched"}
+
+
+def test_l7_a_pod_with_claims_gets_its_creator_and_our_scheduler_before_it_is_known_what_they_ask() -> None:
+    claims = [{"name": "gpu", "resourceClaimName": "not-made-yet"}]
+    forged = {names.USER: "bob", names.BOOKING: "b-1"}
+    asking = a_pod(gpus=0, spec={"resourceClaims": claims}, annotations=forged)
+    pod, outcome = reviewed(asking, claims=True)
+    assert (outcome.kind, pod["spec"]["schedulerName"]) == ("guided", names.SCHEDULER_NAME)
+    assert (annotations(pod)[names.USER], names.BOOKING in annotations(pod)) == ("alice", False)

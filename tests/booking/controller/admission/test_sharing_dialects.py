@@ -219,6 +219,12 @@ class TestNamespaces:
         assert limits(self.admitted(asking({GPU: 1}, {MIG: 1}), "25%")[0]) == [{GPU: 1}, {MIG: 1}]
         assert limits(self.admitted(asking({GPU: 1}, spec={"hostPID": True}), "25%")[0]) == [{GPU: 1}]
 
+    @pytest.mark.parametrize("forged", [names.ADMITTED, names.STATIC_POD])
+    def test_l7_a_forged_mark_does_not_lift_it(self, forged: str) -> None:
+        assert limits(self.admitted(asking({GPU: 1}, annotations={forged: "x"}), "25%")[0]) == [
+            {SHARED: 1, PERCENT: 25}
+        ]
+
     def test_a_whole_pod_that_comes_back_stays_whole(self) -> None:
         assert limits(self.admitted(asking({GPU: 1}), "25%", OURSELVES)[0]) == [{GPU: 1}]
 

@@ -149,7 +149,7 @@ def test_only_administrators_list_bookings_of_others_and_every_user_lists_their_
 ) -> None:
     mine, his = service.create(ALICE, a_request(day(1))), service.create(BOB, a_request(day(1)))
     assert service.list(ROOT, Filters(user="bob", past=False)).entries == (his,)
-    assert service.list(ALICE, Filters(user="alice", past=False)).entries == (mine,)
+    assert service.list(ALICE, Filters(past=False)).entries == (mine,)
     with pytest.raises(NotAllowedError, match="Only administrators may see bookings of others"):
         service.list(ALICE, Filters(user="bob", past=False))
 

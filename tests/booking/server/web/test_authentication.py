@@ -1,14 +1,17 @@
 """Authentication by bearer token, and roles."""
 
 import pytest
+from msgspec import structs
 
+from booking.principals import Principal
 from booking.server.ttl_cache import REMEMBERED
 from booking.server.web.authentication import Authenticator
 from booking.server.web.problems import ProblemError
 from booking.server.web.roles import Roles
 from cluster.decide.identity import DEFAULT_RULES, Rule
 from cluster.fake.clock import FakeClock
-from cluster.kube.errors import Request, Unreachable
+from cluster.kube.errors import ApiError, Request, Unreachable
+from cluster.kube.token_review import Subject
 from tests.booking.server.web.served import BOOKINGS, FakeAccess, FakeTokens, Served, problem
 from tests.fakes.objects import A100
 
@@ -33,6 +36,18 @@ class Door:
 
     def user(self, token: str) -> str:
         return self.authenticator.principal(f"Bearer {token}").user
+
+
+class Readers:
+    """``Access``: staff list the Events of the namespace research."""
+
+    problem: ApiError | None = None
+
+    def may(self, who: Subject, verb: str, *, group: str, resource: str, namespace: str = "") -> bool:
+        if self.problem:
+            raise self.problem
+        asked = (verb, group, resource, namespace)
+        return "staff" in who.groups and asked == ("list", "", "events", "research")
 
 
 @pytest.fixture
@@ -194,6 +209,17 @@ class TestRoles:
         assert int(answer.headers["Retry-After"]) > 0
         served.access.problem = None
         assert served.ask("GET", BOOKINGS).status_code == 200
+
+    def test_events_are_for_those_whom_the_api_server_lets_list_them_in_that_namespace(self) -> None:
+        readers = Readers()
+        roles = Roles(readers, FakeClock())
+        alice = Principal(user="alice", name="alice", account="oidc:alice", groups=frozenset({"staff"}))
+        assert roles.may_read_events(alice, "research")
+        assert not roles.may_read_events(alice, "vision")
+        assert not roles.may_read_events(structs.replace(alice, groups=frozenset()), "research")
+        assert not roles.may_read_events(structs.replace(alice, account=""), "research")
+        readers.problem = DOWN
+        assert not roles.may_read_events(alice, "biology")
 
     def test_whether_somebody_may_book_for_others_is_asked_only_if_they_want_to(self, served: Served) -> None:
         served.access.problem = DOWN

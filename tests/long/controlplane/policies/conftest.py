@@ -37,7 +37,13 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def values(cluster: Cluster) -> Json:
     values = chart.external_values(cluster.address)
-    return values | {"sharing": {**values.get("sharing", {}), "gpushareNodeStatus": True}}
+    sharing = {
+        "gpushareNodeStatus": True,
+        "reservationPods": {"enabled": True, "image": "example.invalid/none"},
+    }
+    agents = {**values["nodeAgent"], "without": "labelled"}
+    claims = {"enabled": True, "booking": True}
+    return values | {"nodeAgent": agents, "dra": claims, "sharing": {**values.get("sharing", {}), **sharing}}
 
 
 @pytest.fixture(scope="session")

@@ -5,19 +5,12 @@ from typing import Final
 import pytest
 
 from cluster import names
-from devcluster.cluster import Cluster
-from devcluster.product import chart
 from tests.long.controlplane.policies.policed import Json, People, Somebody, a_pod, is_denied, pods
 
 pytestmark = pytest.mark.controlplane
 
 SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
 ONLY_OWN: Final = "of its own node and its own driver only"
-
-
-@pytest.fixture(scope="session")
-def values(cluster: Cluster) -> Json:
-    return chart.external_values(cluster.address) | {"dra": {"enabled": True, "booking": True}}
 
 
 def a_slice(node: str, *, driver: str = names.DRA_DRIVER) -> Json:

@@ -160,6 +160,21 @@ def test_only_the_server_and_administrators_write_orders_about_gpus(
     assert people.administrator.patch(other_node, order).status == 200
 
 
+def test_our_controller_writes_nothing_of_a_node_but_the_gpus_that_it_has_counted(
+    people: People, other_node: str
+) -> None:
+    counted = of_node(**{names.INVENTORY: "[]", names.COUNTED: "true"})
+    assert people.controller.patch(other_node, counted).status == 200
+    for change in (
+        {"spec": {"unschedulable": True}},
+        {"metadata": {"labels": {"a": "b"}}},
+        of_node(**{"example.org/x": "x"}),
+    ):
+        assert is_denied(people.controller.patch(other_node, change), "The controller writes only"), change
+    nothing = of_node(**{names.INVENTORY: None, names.COUNTED: None})
+    assert people.controller.patch(other_node, nothing).status == 200
+
+
 def test_the_server_keeps_autoscalers_off_a_node_only_by_an_annotation_of_its_own(people: People) -> None:
     server = people.account(US, names.BOOKING_SERVER)
     kept = of_node(**{names.SCALE_DOWN_DISABLED: "true", names.NODE_KEPT: "true"})

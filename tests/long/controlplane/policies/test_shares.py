@@ -6,7 +6,7 @@ import pytest
 
 from cluster import dialect_names, names
 from tests.long.controlplane.policies.meddling import BETWEEN, meddled
-from tests.long.controlplane.policies.policed import Json, People, a_pod, is_denied, pods
+from tests.long.controlplane.policies.policed import HOME, US, Json, People, a_pod, is_denied, pods
 
 pytestmark = pytest.mark.controlplane
 
@@ -46,3 +46,12 @@ def test_l7_shares_that_another_webhook_adds_after_ours_are_refused(people: Peop
     pod = people.alice.create(pods(), a_pod(**meddled([change], BETWEEN)))
     limits = pod.body["spec"]["containers"][0]["resources"]["limits"]
     assert (limits[names.SHARED_RESOURCE], pod.annotations[names.ADMITTED]) == ("1", "true")
+
+
+@pytest.mark.parametrize("namespace", [HOME, US])
+def test_l7_only_our_controller_creates_pods_of_the_class_of_reservations(
+    people: People, namespace: str
+) -> None:
+    pod = a_pod(spec={"priorityClassName": names.RESERVATION_CLASS})
+    answer = people.administrator.create(pods(namespace), pod, dry=True)
+    assert is_denied(answer, "Only GPU Booking creates pods of priority class", names.RESERVATION_CLASS)

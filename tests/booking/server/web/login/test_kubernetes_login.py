@@ -1,10 +1,14 @@
 """People sign in with a Kubernetes token, where there is no OIDC provider."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from booking.server.store import Store, Writing
+from booking.server.web.login.sessions import Sessions
 from cluster import names
 from cluster.kube.errors import Request, Unreachable
 from tests.booking.server.web.login.entrance import Entrance, jwt_like
@@ -21,6 +25,17 @@ def cookie(entrance: Entrance) -> str:
     found = entrance.browser.get_cookie(names.SESSION_COOKIE)
     assert found is not None
     return found.value
+
+
+class SignedOutMeanwhile:
+    """A store to which the end of a session is written before anything else."""
+
+    def __init__(self, entrance: Entrance) -> None:
+        self._entrance, self.read = entrance, entrance.store.read
+
+    def write(self, decide: Callable[[Writing], None]) -> None:
+        self._entrance.context.sessions.close(cookie(self._entrance))
+        self._entrance.store.write(decide)
 
 
 def test_the_form_explains_how_to_get_a_token_and_keeps_the_page_to_return_to(entrance: Entrance) -> None:
@@ -193,6 +208,16 @@ class TestTime:
             entrance.clock.advance(3600)
             assert entrance.me().status_code == 200
         entrance.clock.advance(3600)
+        assert entrance.me().status_code == 401
+
+    def test_a_request_under_way_brings_no_session_back_whose_user_signs_out(
+        self, entrance: Entrance
+    ) -> None:
+        entrance.paste("alice-token")
+        entrance.clock.advance(3600)
+        store = cast("Store", SignedOutMeanwhile(entrance))
+        sessions = Sessions(store, entrance.clock, idle=timedelta(hours=2), longest=timedelta(hours=12))
+        assert sessions.find(cookie(entrance))
         assert entrance.me().status_code == 401
 
     def test_no_session_outlives_the_token_that_began_it(self, entrance: Entrance) -> None:

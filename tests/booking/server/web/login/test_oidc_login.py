@@ -129,6 +129,14 @@ def test_a_wrong_state_signs_nobody_in(entrance: Entrance, idp: Idp) -> None:
     assert entrance.me().status_code == 401
 
 
+def test_an_answer_in_another_providers_name_signs_nobody_in(entrance: Entrance, idp: Idp) -> None:
+    back = idp.sign_in(entrance.browser.get("/login").headers["Location"], "alice")
+    answer = entrance.browser.get(f"{back}&iss=https://evil.example.org")
+
+    assert answer.status_code == 400
+    assert entrance.me().status_code == 401
+
+
 def test_a_login_that_another_browser_began_cannot_be_finished(entrance: Entrance, idp: Idp) -> None:
     away = entrance.browser.get("/login")
     other = entrance.app.test_client()

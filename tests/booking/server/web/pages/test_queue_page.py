@@ -124,5 +124,9 @@ def test_the_picture_has_everybodys_gpus_over_time_and_what_one_deserves(site: S
     (found,) = site.live.shares_over_time(Principal(user="alice", name="alice"))
     assert [(user.user, user.held) for user in found.users] == [("alice", (0, 1)), ("bob", (2, 1))]
     assert found.deserved == (1.0, 1.0)
+    site.visibility = "load"
+    (unnamed,) = site.live.shares_over_time(Principal(user="alice", name="alice"))
+    assert [(user.user, user.held) for user in unnamed.users] == [("alice", (0, 1)), (None, (2, 1))]
+    site.visibility = "names"
     page = site.see("/queue").get_data(as_text=True)
     assert 'class="a-mine band" d="M0.0 140H720.0V70H1440.0V140H0.0Z"' in page

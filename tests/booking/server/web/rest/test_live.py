@@ -143,6 +143,13 @@ def test_a_pod_is_explained_only_to_its_owner_and_to_administrators(busy: Served
     assert why(busy, "wait", "alice").status_code == 200
 
 
+def test_an_explanation_names_the_pods_of_others_only_to_users_who_may_see_names(busy: Served) -> None:
+    busy.cache.of(PODS).upsert(a_pod("small").of("bob").asks(2).created(busy.clock.now()).obj)
+    assert "They are used by default/play." in why(busy, "small", "bob").get_json()["because"]
+    busy.visibility = "names"
+    assert "default/train" in why(busy, "small", "bob").text
+
+
 def test_the_explanation_of_a_booked_pod_names_gpus_that_are_planned_for_others(served: Served) -> None:
     now = served.clock.now()
     served.cache.of(NODES).replace([a_node("n0", a100(0), a100(1))])
