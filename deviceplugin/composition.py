@@ -137,7 +137,12 @@ def _preparation(
     )
     return Preparation(
         sources.device_cache,
-        AdvertisingOptions.of_claims(settings.device_list_strategy, bookable=settings.book_claims)
+        AdvertisingOptions.of_claims(
+            settings.device_list_strategy,
+            bookable=settings.book_claims,
+            slots=settings.sharing_slots if settings.dra_shares else 0,
+            reserve=settings.sharing_reserve_mib,
+        )
         if by_claims
         else way,
         _folders(settings),

@@ -37,6 +37,7 @@ UNACCOUNTED: Final = reasons.UNACCOUNTED.reason()
 RESERVED: Final = reasons.RESERVED.reason()
 HELD_UNHEALTHY: Final = reasons.HELD_UNHEALTHY.reason()
 HELD_NOT_FREE: Final = reasons.HELD_NOT_FREE.reason()
+SHARED_BY_BOOKINGS: Final = reasons.SHARED_BY_BOOKINGS.reason()
 HELD_MISMATCH: Final = reasons.HELD_MISMATCH.reason()
 
 
@@ -54,7 +55,7 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
         return elsewhere(request.hold)
     closed = _closed(request, view, agent)
     if closed or request.allocated_on:
-        return closed or (ON_HOLD if _are_kept_for_another(request, view) else None)
+        return closed or _refused_allocation(request, view)
     if share := shares_on(request, view):
         return share_rejection(request, view, share)
     for resource, needed in request.demand.items():
@@ -78,10 +79,23 @@ def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | 
     return None if agent == "alive" else AGENT[agent]
 
 
+def _refused_allocation(request: GpuRequest, view: NodeView) -> Reason | None:
+    """Why the pod may not have what its claims have got."""
+    if _are_kept_for_another(request, view):
+        return ON_HOLD
+    return None if _are_allowed(request, view) else SHARED_BY_BOOKINGS
+
+
 def _are_kept_for_another(request: GpuRequest, view: NodeView) -> bool:
     """Whether devices of its claim are kept for another pod: those with whom it shares the claim leave."""
     theirs = (device.uuid for device in view.devices if device.claimed_as in request.allocated)
     return bool(view.on_hold) and any(view.on_hold.get(uuid, request.uid) != request.uid for uuid in theirs)
+
+
+def _are_allowed(request: GpuRequest, view: NodeView) -> bool:
+    """Whether bookings allow it shares of the devices that its claims have got."""
+    theirs = (device.uuid for device in view.devices if device.claimed_as in request.allocated)
+    return request.share is None or not request.is_confined or all(map(request.may_share, theirs))
 
 
 def _not_ours_to_choose(request: GpuRequest, view: NodeView) -> Reason | None:

@@ -156,9 +156,12 @@ class SharePlaces:
         """Node -> the covered pods with shares there."""
         found: dict[str, list[_Seat]] = {}
         for name, view in self.views.items():
+            of_claims: set[tuple[str, str]] = set()
             for holding in view.holdings:
-                booking = self.cover.get(holding.uid)
-                if booking and (shared := _shared(holding.devices.values())):
+                booking, parts = self.cover.get(holding.uid), holding.devices.values()
+                new = [one for one in parts if not one.claim or (one.claim, one.device) not in of_claims]
+                if booking and (shared := _shared(new)):
+                    of_claims.update((one.claim, one.device) for one in new)
                     found.setdefault(name, []).append(_Seat(holding.uid, booking, shared))
         for uid, hold in self.holds.items():
             booking = self.cover.get(uid)

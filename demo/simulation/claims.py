@@ -218,6 +218,18 @@ class Allocator:
                     RESOURCE_CLAIMS, meta.name, status, namespace=meta.namespace, subresource="status"
                 )
 
+    def give_back(self, pod: Pod) -> None:
+        """PostFilter of a pod that fits nowhere: a claim that another node could not use is deallocated."""
+        for known in self.claims_of(pod) or ():
+            meta = known.metadata
+            claim = self._kube.get(RESOURCE_CLAIMS, meta.name, namespace=meta.namespace)
+            if claim.status.allocation is not None and not claim.status.reserved_for:
+                status: Json = {"status": {"reservedFor": None, "allocation": None}}
+                self._kube.patch(
+                    RESOURCE_CLAIMS, meta.name, status, namespace=meta.namespace, subresource="status"
+                )
+                return
+
     def _choose(self, claim: ResourceClaim, node: str, taken: Counter[Place]) -> list[Json] | None:
         if claim.status.allocation is not None:
             return []

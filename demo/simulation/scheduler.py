@@ -225,6 +225,8 @@ class Scheduler(Part):
         if is_ours:
             suitable = self._filtered(entry, suitable)
             if not suitable:
+                if claims and len(self._nodes.objects) > 1:
+                    self._allocator.give_back(pod)
                 return
         node = self._best(pod, suitable, needed=is_ours)
         if claims:

@@ -196,7 +196,7 @@ def judged(expression: str, _driver: str, _device: Any) -> bool | None:
         (Terms(capacity=(("memory", "30Gi"),)), {"capacity": {"memory": {"value": "80Gi"}}}, True),
         (Terms(capacity=(("memory", "90Gi"),)), {"capacity": {"memory": {"value": "80Gi"}}}, False),
         (Terms(capacity=(("d/memory", "1"),)), {"capacity": {"memory": {"value": "80Gi"}}}, False),
-        (Terms(capacity=(("memory", "1"),)), {"allowMultipleAllocations": True}, PART),
+        (Terms(capacity=(("memory", "1"),)), {"allowMultipleAllocations": True}, False),
     ],
 )
 def test_a_device_is_judged_in_kube_schedulers_order(
