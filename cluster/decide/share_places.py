@@ -124,10 +124,11 @@ class SharePlaces:
         return place(request, {model: tuple(rooms) for model, rooms in found.items()}) is not None
 
     def _room(self, view: NodeView, device: Device) -> Room:
-        use = NO_USE
+        use, claims = NO_USE, set[str]()
         for holding in view.holdings:
             part = holding.devices.get(device.uuid)
-            if part and self._stays(holding):
+            if part and part.claim not in claims and self._stays(holding):
+                claims.update(filter(None, (part.claim,)))
                 use = use.plus(part)
         for uid, hold in self.holds.items():
             if hold.memory is not None and uid in self.cover and device.uuid in hold.devices:

@@ -109,6 +109,24 @@ def test_pods_that_have_a_share_together_leave_together_for_a_booked_one(claims:
     assert left(world, bobs) == came_back(world, bobs) == ["bob-1", "bob-2"]
 
 
+def test_a_share_is_kept_until_kubernetes_takes_it_from_the_claim_of_who_has_left(claims: Claims) -> None:
+    world = claims()
+    for name, size in (("bob-1", 40), ("bob-2", 20), ("bob-3", 10)):
+        share(world, name, size)
+    bobs = uids(world, "bob-1", "bob-2", "bob-3")
+    world.alice.book(model=BY_CLAIM, memory=20 * GIB)
+    world.alice.create(claiming("alice-1", "s20"))
+    world.until(lambda: rules(world), "the GPU is kept")
+    world.kill("claims", back_after=None)
+    world.until(lambda: left(world, bobs), "bob's pod has gone")
+    world.run(10)
+    assert rules(world)
+    assert not runs(world, "alice-1")
+    world.start("claims")
+    world.until(lambda: runs(world, "alice-1"), "alice's pod has its share")
+    assert left(world, bobs) == ["bob-3"]
+
+
 def test_a_booking_of_a_share_covers_none_that_is_larger_and_no_whole_gpu(claims: Claims) -> None:
     world = claims()
     share(world, "bob-1", 70)
