@@ -114,8 +114,6 @@ class HoldController:
         """Uid of a pod with a hold -> since when it needs others' devices, until the first of them leaves."""
         self._unsettled: set[str] = set()
         """Uids of pods with a victim that was just found to be protected: others may be cheaper."""
-        self._seen: ReclaimerSnapshot | None = None
-        """The last one."""
         self._dropped: dict[str, Pod] = {}
         """Uid -> the pod as returned by the API server when its hold was removed."""
 
@@ -164,8 +162,7 @@ class HoldController:
             ApiError: it could not be written.
         """
         uid, hold, at = plan.pod.metadata.uid, plan.hold, self._clock.monotonic()
-        seen = self._seen
-        if plan.is_steered and not (seen and self._taint_rules.keep_ahead(plan.pod, hold, seen)):
+        if plan.is_steered and not self._taint_rules.keep_ahead(plan.pod, hold):
             return  # it is planned again
         self._needed.setdefault(uid, needed)
         if plan.at_once:
@@ -246,7 +243,6 @@ class HoldController:
     # --- every pass ----------------------------------------------------------------------------------
     def reconcile(self, snapshot: ReclaimerSnapshot) -> None:
         """Take one step for every hold, notice and bar; a failed step is tried again in the next pass."""
-        self._seen = snapshot
         self._timers = {uid: timer for uid, timer in self._timers.items() if uid in snapshot.pods}
         self._unsettled &= snapshot.holds.keys()
         self._victim_eviction.forget_all_but(frozenset(snapshot.pods))

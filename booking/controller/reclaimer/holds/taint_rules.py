@@ -67,6 +67,8 @@ class TaintRules:
         """Name of another process's rule -> since when it has no hold; monotonic seconds."""
         self._ahead: dict[str, tuple[Pod, Hold, float]] = {}
         """Uid -> a pod whose hold is yet to be written, that hold, and when it was last wanted."""
+        self._swept: ReclaimerSnapshot | None = None
+        """The last snapshot."""
         self._requests = RecentRequests(clock)
 
     def keep(self, pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot) -> bool:
@@ -91,13 +93,14 @@ class TaintRules:
         now = self._clock.monotonic()
         return all(now - self._standing[name].since >= KNOWN_AFTER for name in wanted)
 
-    def keep_ahead(self, pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot) -> bool:
+    def keep_ahead(self, pod: Pod, hold: Hold) -> bool:
         """The same for a hold that is written once kube-scheduler keeps its devices; call it until then."""
         self._ahead[pod.metadata.uid] = (pod, hold, self._clock.monotonic())
-        return self.keep(pod, hold, snapshot)
+        return self._swept is not None and self.keep(pod, hold, self._swept)
 
     def sweep(self, snapshot: ReclaimerSnapshot) -> None:
         """Remove the rules of pods that are bound or gone, or whose hold is on other devices."""
+        self._swept = snapshot
         wanted, now = set[str](), self._clock.monotonic()
         self._ahead = {uid: one for uid, one in self._ahead.items() if now - one[2] < SEEN_WITHIN}
         ahead = {uid: hold for uid, (_, hold, _) in self._ahead.items()}
