@@ -18,7 +18,7 @@ from tests.scenarios.claiming import (
     template_of,
     world_of_claims,
 )
-from tests.scenarios.person import NAMESPACE
+from tests.scenarios.person import NAMESPACE, Person
 from tests.scenarios.seeing import runs, uid_of, waits
 from tests.scenarios.test_announced_shares import ALICE
 from tests.scenarios.test_announced_shares import status as status_of
@@ -142,20 +142,22 @@ def test_a_booking_of_a_share_covers_none_that_is_larger_and_no_whole_gpu(claims
 def test_a_booked_share_comes_to_its_booking_s_gpu_though_another_has_room(claims: Claims) -> None:
     """kube-scheduler would take the first GPU with room, which another booking is for."""
     world = claims(gpus=2)
-    share(world, "bob-1", 70)
-    for _ in range(2):
-        world.alice.book(model=BY_CLAIM, memory=20 * GIB)
+    carol = Person(world, "carol")
+    carol.create(claiming("carol-1", "s70"))
+    world.until(lambda: runs(world, "carol-1"), "the first GPU is taken")
+    world.alice.book(model=BY_CLAIM, memory=20 * GIB)
     world.alice.create(claiming("alice-1", "s20"))
-    world.until(lambda: runs(world, "alice-1"), "alice's first pod has its share")
-    assert device_of(world, "alice-1") != device_of(world, "bob-1")
-    world.bob.delete("bob-1")
-    world.until(lambda: world.pod("bob-1") is None, "the first GPU is free")
-    world.bob.book(model=BY_CLAIM)
-    world.alice.create(claiming("alice-2", "s20"))
-    world.until(lambda: runs(world, "alice-2"), "alice's second pod has its share")
-    assert device_of(world, "alice-2") == device_of(world, "alice-1")
-    world.bob.create(claiming("bob-2"))
-    world.until(lambda: runs(world, "bob-2"), "bob has the other GPU, whole")
+    world.until(lambda: runs(world, "alice-1"), "alice has her share")
+    assert device_of(world, "alice-1") != device_of(world, "carol-1")
+    carol.delete("carol-1")
+    world.until(lambda: world.pod("carol-1") is None, "the first GPU is free")
+    carol.book(model=BY_CLAIM)
+    world.bob.book(model=BY_CLAIM, memory=20 * GIB)
+    world.bob.create(claiming("bob-1", "s20"))
+    world.until(lambda: runs(world, "bob-1"), "bob has his share")
+    assert device_of(world, "bob-1") == device_of(world, "alice-1")
+    carol.create(claiming("carol-2"))
+    world.until(lambda: runs(world, "carol-2"), "carol has the other GPU, whole")
     settled(world)
     assert not rules(world)
 
