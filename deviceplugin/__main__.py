@@ -38,7 +38,7 @@ from deviceplugin.allocation.mig_packing import DevicePick, by_parts
 from deviceplugin.allocator import AllocatorSources
 from deviceplugin.beside.choice import OwnNode, ending_at_a_change
 from deviceplugin.beside.role import Devices, Role
-from deviceplugin.composition import claimed_devices, role_of
+from deviceplugin.composition import claims_in_use, role_of
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.doctor import Tools, examine, report
 from deviceplugin.injection.driver import library_under
@@ -202,7 +202,11 @@ def _measurer(
         report_every=settings.usage_report_seconds,
     )
     holder_source = HolderSource(
-        sources.device_cache, sources.checkpoint, sources.pods.at_once, claimed_devices(settings)
+        sources.device_cache,
+        sources.checkpoint,
+        sources.pods.at_once,
+        claims_in_use(settings),
+        all_pods=sources.pods.all_pods,
     )
     metrics = UsageMetrics(registry, include_users=settings.metrics_include_users)
     return UsageMonitor(

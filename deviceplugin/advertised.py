@@ -52,9 +52,18 @@ class AdvertisingOptions:
     """Whether these claims can be booked: then each device says by which name they have it."""
 
     @classmethod
-    def of_claims(cls, strategy: Strategy, *, bookable: bool = False) -> "AdvertisingOptions":
+    def of_claims(
+        cls, strategy: Strategy, *, bookable: bool = False, slots: int = 0, reserve: int = 0
+    ) -> "AdvertisingOptions":
         """Where claims give the devices: they name MIG devices one by one, so none is hidden for others."""
-        return cls(strategy=strategy, mig=MigStrategy.MIXED, by_claims=True, claims_are_bookable=bookable)
+        return cls(
+            strategy=strategy,
+            mig=MigStrategy.MIXED,
+            by_claims=True,
+            claims_are_bookable=bookable,
+            slots=slots if bookable else 0,
+            reserve=reserve,
+        )
 
 
 def advertised(
@@ -203,7 +212,8 @@ def _slots(
     for slot in held.get(names.SHARED_RESOURCE, ()):
         held_slots.setdefault(physical(slot), set()).add(slot)
     for device in devices:
-        offered = slots_of(device.uuid, device.share.slots if device.share else 0)
+        is_offered = device.share and device.resource != names.CLAIM_RESOURCE
+        offered = slots_of(device.uuid, device.share.slots if device.share and is_offered else 0)
         whole = [name for name, ids in sorted(staying.items()) if device.uuid in ids]
         why = f"A pod has it as {whole[0]}" if whole else None
         for slot in (*offered, *in_order(held_slots.get(device.uuid, set()).difference(offered))):

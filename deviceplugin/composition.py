@@ -19,12 +19,20 @@ from deviceplugin.beside.role import Role
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.dra.prepared import PreparedFile
 from deviceplugin.dra.registration import Endpoints as ClaimEndpoints
-from deviceplugin.dra.serving import ClaimServing, ClaimSharing, has_claims, held_by_claims, prepared_file
+from deviceplugin.dra.serving import (
+    ClaimServing,
+    ClaimSharing,
+    claimed_parts,
+    has_claims,
+    held_by_claims,
+    prepared_file,
+)
 from deviceplugin.injection.driver import Mount
 from deviceplugin.injection.host_cdi_files import HostFolders
 from deviceplugin.injection.mps_daemons import MpsDaemons
 from deviceplugin.injection.share_files import ShareFiles
 from deviceplugin.kubelet.checkpoint import CheckpointFile
+from deviceplugin.kubelet.claim_users import ClaimUsers
 from deviceplugin.kubelet.pod_access import PodAccess
 from deviceplugin.kubelet.pod_resources import PodResources
 from deviceplugin.kubelet.pods_api import PodsApi
@@ -37,6 +45,7 @@ from deviceplugin.plugin import DevicePlugin
 from deviceplugin.preparation import Folders, Preparation
 from deviceplugin.process.loop_watchdog import WatchedClock
 from deviceplugin.settings import Settings
+from deviceplugin.usage.claimed import ClaimedPart
 
 
 def role_of(
@@ -76,6 +85,12 @@ def role_of(
 def claimed_devices(settings: Settings) -> Callable[[], frozenset[str] | None]:
     """Returns the UUIDs of devices that claims have on this node; None if that is not known."""
     return partial(held_by_claims, _prepared(settings))
+
+
+def claims_in_use(settings: Settings) -> Callable[[], tuple[ClaimedPart, ...] | None]:
+    """Returns what claims have of the devices, and which pods use them; None if that is not known."""
+    users = ClaimUsers(settings.kubelet_state or settings.kubelet_root)
+    return partial(claimed_parts, _prepared(settings), users)
 
 
 def opening(settings: Settings) -> Opening | None:
@@ -122,7 +137,12 @@ def _preparation(
     )
     return Preparation(
         sources.device_cache,
-        AdvertisingOptions.of_claims(settings.device_list_strategy, bookable=settings.book_claims)
+        AdvertisingOptions.of_claims(
+            settings.device_list_strategy,
+            bookable=settings.book_claims,
+            slots=settings.sharing_slots if settings.dra_shares else 0,
+            reserve=settings.sharing_reserve_mib,
+        )
         if by_claims
         else way,
         _folders(settings),

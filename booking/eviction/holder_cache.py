@@ -344,7 +344,11 @@ def _model_holders(
             *holders,
             *(_released(one, tuple(theirs)) for one, theirs in held.values() if _is_given_back(one, instant)),
         ),
-        SharedDevices(shared, {uid: holder(one, ()) for uid, one in sharers.items() if uid in pods}),
+        SharedDevices(
+            shared,
+            {uid: holder(one, ()) for uid, one in sharers.items() if uid in pods}
+            | {uid: _released(one, ()) for uid, one in sharers.items() if _is_given_back(one, instant)},
+        ),
     )
 
 

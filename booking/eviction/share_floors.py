@@ -5,7 +5,7 @@ quick, and only where that is little, from their holders.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 from weakref import ref
 
@@ -74,7 +74,7 @@ Bounds = tuple[Bound, ...]
 """Those of one node's GPUs that may be the least; none if the share does not fit on any."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShareFloor:
     """One GPU, and the pods that have any of it."""
 
@@ -89,6 +89,8 @@ class ShareFloor:
     """MiB that those leave who stay."""
     offered: int
     """MiB that it offers to shares, above 0."""
+    mates: Mapping[str, tuple[Holder, ...]] = field(default_factory=dict)
+    """Uid of one of ``parts`` -> the other pods that have the same by the same claims: all leave, or none."""
     latest: int
     """The work of none of the others who stay so far is saved later than this: microseconds since 1970."""
 
@@ -196,28 +198,46 @@ def _floors(view: NodeView, by_model: Mapping[str, OfModel], model: str) -> Iter
         if not device.is_healthy:
             continue
         stays, held, parts = NO_USE, NO_USE, list[tuple[Holder, Holding]]()
-        for holding in view.holdings:
-            part = holding.devices.get(device.uuid)
-            if part is None:
-                continue
-            holder = holders.get(holding.uid)
-            if holder is None or not (holder.evictable or holder.leaves):
+        mates: dict[str, tuple[Holder, ...]] = {}
+        for part, uids in _together(view, device.uuid):
+            known = [holders.get(uid) for uid in uids]
+            theirs = [one for one in known if one and (one.evictable or one.leaves)]
+            if len(theirs) < len(known):
                 stays = stays.plus(part)
             else:
-                parts.append((holder, part))
-            if holder is None or not holder.leaves:
+                parts.append((theirs[0], part))
+                if len(theirs) > 1:
+                    mates[theirs[0].uid] = tuple(theirs[1:])
+            if not all(one and one.leaves for one in known):
                 held = held.plus(part)
-        saved = [holder.work.latest for holder, _ in parts if not holder.leaves]
+        having = [one for holder, _ in parts for one in (holder, *mates.get(holder.uid, ()))]
+        saved = [holder.work.latest for holder in having if not holder.leaves]
         latest = max((NEVER_LATER if one is None else one for one in saved), default=NEVER_LATER)
         yield ShareFloor(
             device=device,
             stays=stays,
             parts=tuple(parts),
+            mates=mates,
             free=held.room_on(device).memory,
             most=stays.room_on(device).memory,
             offered=_offered(device),
             latest=latest,
         )
+
+
+def _together(view: NodeView, uuid: str) -> Iterator[tuple[Holding, list[str]]]:
+    """What is held of a device, and uids of the pods that have it together, by one claim."""
+    of_claim: dict[str, list[str]] = {}
+    found: list[tuple[Holding, list[str]]] = []
+    for holding in view.holdings:
+        part = holding.devices.get(uuid)
+        if part is None:
+            continue
+        uids = of_claim.setdefault(part.claim or holding.uid, [])
+        if not uids:
+            found.append((part, uids))
+        uids.append(holding.uid)
+    yield from found
 
 
 class ShareRooms:

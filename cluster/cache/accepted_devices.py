@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from cluster.decide.claims.terms import Accepted, Entry, Judged, Terms, verdict
+from cluster.decide.claims.terms import Accepted, Entry, Judged, Terms, is_shared, verdict
 from cluster.objects.claims import ResourceSlice
 from cluster.objects.inventory import Device
 
@@ -26,6 +26,8 @@ class _OfNode:
     number: int = 0
     """Devices that would do, also those that the inventory does not know."""
     unknown: str | None = None
+    shared: int = 0
+    """How many of ``number`` several claims can have."""
 
 
 _NONE: Final = _OfNode()
@@ -60,10 +62,13 @@ class _OfTerms:
     def answer(self) -> Accepted:
         if self.accepted is None:
             numbers = {one.number for one in self.nodes.values() if one.number}
+            shared = sum(one.shared for one in self.nodes.values())
+            is_mixed = 0 < shared < sum(one.number for one in self.nodes.values())
             self.accepted = Accepted(
                 frozenset(self.uuids),
                 frozenset(+self.models),
                 next((one.unknown for _, one in sorted(self.nodes.items()) if one.unknown), None),
+                shared=None if is_mixed else shared > 0,
                 each=None if len(numbers) > 1 else next(iter(numbers), 0),
             )
         return self.accepted
@@ -131,17 +136,18 @@ class AcceptedDevices:
     def _judge(self, terms: Terms, node: str) -> _OfNode:
         known = self._devices.get(node, NOTHING)
         found: list[Device] = []
-        number, unknown = 0, None
+        number, shared, unknown = 0, 0, None
         for entry in self._entries(node):
             judged = verdict(terms, self._driver, entry, self._judged)
             if isinstance(judged, str):
                 unknown = unknown or judged
             elif judged:
                 device = known.get(entry.get("name", ""))
-                number += device is not None or bool(self._slices[node])
+                is_there = device is not None or bool(self._slices[node])
+                number, shared = number + is_there, shared + (is_there and is_shared(entry))
                 if device:
                     found.append(device)
-        return _OfNode(tuple(found), number, unknown)
+        return _OfNode(tuple(found), number, unknown, shared)
 
     def _entries(self, node: str) -> Iterator[Entry]:
         there = [one for _, one in sorted(self._slices.get(node, {}).items())]

@@ -39,13 +39,17 @@ def available(request: GpuRequest, view: NodeView, resource: str) -> ByModel:
 
 
 def shares_on(request: GpuRequest, view: NodeView) -> ShareRequest | None:
-    """The shares that the pod would have on the node; None if it would have whole devices there.
+    """The shares that the pod would have on the node; None if it would have whole devices there, if any.
+
+    What it asks for by a claim is a share only where claims give devices in shares.
 
     Replicas of another device plugin may have the name of our slots. Without an amount one of them is all
     that the pod asks for, and it is given like a GPU; with an amount none will do: nobody would count it.
     """
     share = request.share
-    return None if share and view.is_numbered and not share.has_amount else share
+    if share is None or (view.is_numbered and not share.has_amount):
+        return None
+    return share if request.is_by_claims is view.shares_by_claims else None
 
 
 def matching(groups: ByModel, selector: DeviceSelector) -> ByModel:

@@ -78,15 +78,22 @@ class BookingUse:
         """Devices, or shares, that no pod uses."""
 
     def add(self, wanted: Wanted) -> bool:
-        """Add a pod, if there is enough left for it; False if there is not."""
+        """Add a pod, if there is enough left for it; False if there is not.
+
+        What a claim has counts once, however many pods have the claim.
+        """
         if self._spec.memory is not None:
-            return self._use(wanted.gpus) if is_within(wanted, self._spec, self._example) else False
-        if wanted.parts:
-            return self._put(wanted.parts)
-        return self._use_whole(wanted) if wanted.shares is None else self._expect(wanted.shares)
+            return self._use_whole(wanted) if is_within(wanted, self._spec, self._example) else False
+        if wanted.by_claim and self._claims.issuperset(uid for uid, _ in wanted.by_claim):
+            return True
+        if wanted.shares is None or (wanted.by_claim and self._example(self._spec.model) is None):
+            return self._put(wanted.parts) if wanted.parts else self._use_whole(wanted)
+        is_added = self._put(wanted.parts) if wanted.parts else self._expect(wanted.shares)
+        if is_added:
+            self._claims.update(uid for uid, _ in wanted.by_claim)
+        return is_added
 
     def _use_whole(self, wanted: Wanted) -> bool:
-        """What a claim has counts once, however many pods have the claim."""
         counted = {uid: count for uid, count in wanted.by_claim if uid in self._claims}
         if not self._use(wanted.gpus - sum(counted.values())):
             return False

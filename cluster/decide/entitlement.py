@@ -7,7 +7,7 @@ It never entitles a pod, and cannot give access to another user's booking.
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cluster import names
@@ -58,7 +58,7 @@ class Candidate:
         if self.claims is None:
             return self.wants
         of_model = self.claims.of_model(model)
-        return Wanted(of_model.count, parts=self.wants.parts, by_claim=of_model.by_claim)
+        return replace(self.wants, gpus=of_model.count, by_claim=of_model.by_claim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ def candidate(
         name=pod.metadata.name,
         first_created=first_created(pod),
         annotated_booking=pod.metadata.annotation(names.BOOKING),
-        resource=names.GPU_RESOURCE if shares else resource,
+        resource=request.resource if shares else resource,
         wants=Wanted(count, shares, parts),
         accepts=_accepted(pod, request.models),
         refuses=request.selector.not_models,

@@ -66,7 +66,7 @@ def choose_shares(request: GpuRequest, view: NodeView) -> Shared:
         NoPlaceError: too few GPUs have room.
     """
     if len(request.demand) == 1 and not view.unknown.get(names.SHARED_RESOURCE):
-        found = place(request, rooms(request, view), spare=view.unknown.get(names.GPU_RESOURCE, 0))
+        found = place(request, rooms(request, view), spare=view.unknown.get(request.resource, 0))
         if found:
             return found
     raise NoPlaceError("Too few GPUs have room for the shares.")

@@ -38,6 +38,7 @@ UNACCOUNTED: Final = reasons.UNACCOUNTED.reason()
 RESERVED: Final = reasons.RESERVED.reason()
 HELD_UNHEALTHY: Final = reasons.HELD_UNHEALTHY.reason()
 HELD_NOT_FREE: Final = reasons.HELD_NOT_FREE.reason()
+SHARED_BY_BOOKINGS: Final = reasons.SHARED_BY_BOOKINGS.reason()
 HELD_MISMATCH: Final = reasons.HELD_MISMATCH.reason()
 
 
@@ -55,7 +56,7 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
         return elsewhere(request.hold)
     closed = _closed(request, view, agent)
     if closed or request.allocated_on:
-        return closed or _allocated_rejection(request, view)
+        return closed or _refused_allocation(request, view)
     if share := shares_on(request, view):
         return share_rejection(request, view, share)
     for resource, needed in request.demand.items():
@@ -79,15 +80,16 @@ def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | 
     return None if agent == "alive" else AGENT[agent]
 
 
-def _allocated_rejection(request: GpuRequest, view: NodeView) -> Reason | None:
+def _refused_allocation(request: GpuRequest, view: NodeView) -> Reason | None:
     """Why the pod may not be bound to the devices that its claims have there already."""
-    if not view.on_hold and not request.spoiled:
-        return None
     mine = {device.uuid: device for device in view.devices if device.claimed_as in request.allocated}
-    if any(view.on_hold.get(uuid, request.uid) != request.uid for uuid in mine):
+    if view.on_hold and any(view.on_hold.get(uuid, request.uid) != request.uid for uuid in mine):
         return ON_HOLD  # those with whom it shares the claim leave
-    twice = [uuid for uuid in view.conflicts if uuid in mine and mine[uuid].claimed_as in request.spoiled]
-    return GIVEN_TWICE if any(_has_a_pod_of_others(uuid, request, view) for uuid in twice) else None
+    twice = (uuid for uuid in view.conflicts if uuid in mine and mine[uuid].claimed_as in request.spoiled)
+    if request.spoiled and any(_has_a_pod_of_others(uuid, request, view) for uuid in twice):
+        return GIVEN_TWICE
+    is_allowed = request.share is None or not request.is_confined or all(map(request.may_share, mine))
+    return None if is_allowed else SHARED_BY_BOOKINGS
 
 
 def _has_a_pod_of_others(uuid: str, request: GpuRequest, view: NodeView) -> bool:

@@ -14,7 +14,7 @@ from cluster.objects.device_selector import DeviceSelector, device_selector_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import ContainerNeed, Pod, container_needs
 from cluster.objects.reservation_pods import reads_its_gpus, reservation_of
-from cluster.objects.share_request import ShareRequest, share_request_of
+from cluster.objects.share_request import ShareAmount, ShareNeed, ShareRequest, share_request_of
 
 RequestKey = tuple[object, ...]
 ANY_DEVICE: Final = DeviceSelector()
@@ -79,7 +79,12 @@ class GpuRequest:
     @property
     def takes(self) -> dict[str, int]:
         """Resource -> the most devices that nobody can have whole while the pod has what it needs."""
-        return {names.GPU_RESOURCE: self.devices} if self.share else self.demand
+        return {self.resource: self.devices} if self.share else self.demand
+
+    @property
+    def resource(self) -> str:
+        """The resource of the whole devices of which it has shares, if it has any."""
+        return names.CLAIM_RESOURCE if self.is_by_claims else names.GPU_RESOURCE
 
     @property
     def mixes(self) -> bool:
@@ -88,8 +93,13 @@ class GpuRequest:
         Work does not run well on GPUs of which one is half as large or fast as the others, and users do not
         expect that unless they asked for it. Of what a pod asks for by claims kube-scheduler chooses.
         """
-        is_by_claims = names.CLAIM_RESOURCE in self.demand
-        return len(self.models) > 1 or bool(self.selector.uuids) or self.hold is not None or is_by_claims
+        is_free = self.hold is not None or self.is_by_claims
+        return len(self.models) > 1 or bool(self.selector.uuids) or is_free
+
+    @property
+    def is_by_claims(self) -> bool:
+        """Whether it asks by claims: then kube-scheduler chooses the devices."""
+        return names.CLAIM_RESOURCE in self.demand
 
     def spread(self) -> "GpuRequest":
         """The same, with its shares on the GPUs with the most room; itself without shares."""
@@ -124,6 +134,7 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
     needs, reservation, selector = container_needs(pod), reservation_of(pod), device_selector_of(pod)
     is_sharing = any(need.resource == names.SHARED_RESOURCE for need in needs)
     share = share_request_of(pod) if is_sharing else None
+    sees_by_annotation = share is not None and reads_its_gpus(pod, (need.name for need in share.needs))
     if reservation:
         selector = replace(selector, uuids=frozenset({reservation.number}))
     return GpuRequest(
@@ -134,12 +145,24 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
         hold=standing_hold(pod),
         priority=pod.spec.priority or 0,
         tolerates_cordon=tolerates_cordon(pod),
-        share=share,
-        sees_by_annotation=share is not None and reads_its_gpus(pod, (need.name for need in share.needs)),
+        share=share or _claimed_share(pod),
+        sees_by_annotation=sees_by_annotation,
         reserves=reservation is not None,
         allocated_on=pod.claims.node if pod.claims else None,
         allocated=frozenset(one.device for one in pod.claims.held) if pod.claims else NONE_ALLOCATED,
         claims=frozenset(pod.claims.uids) if pod.claims else NONE_ALLOCATED,
+    )
+
+
+def _claimed_share(pod: Pod) -> ShareRequest | None:
+    """The shares that a pod asks for by claims. Where devices are given whole it gets whole ones for them."""
+    if pod.claims is None or not pod.claims.memory:
+        return None
+    amount = ShareAmount(memory=pod.claims.memory)
+    # kube-scheduler may give several of one device.
+    numbers = range(pod.claims.count)
+    return ShareRequest(
+        tuple(ShareNeed(name=f"{one}", kind="app", count=1, amount=amount) for one in numbers)
     )
 
 

@@ -124,10 +124,11 @@ class SharePlaces:
         return place(request, {model: tuple(rooms) for model, rooms in found.items()}) is not None
 
     def _room(self, view: NodeView, device: Device) -> Room:
-        use = NO_USE
+        use, claims = NO_USE, set[str]()
         for holding in view.holdings:
             part = holding.devices.get(device.uuid)
-            if part and self._stays(holding):
+            if part and part.claim not in claims and self._stays(holding):
+                claims.update(filter(None, (part.claim,)))
                 use = use.plus(part)
         for uid, hold in self.holds.items():
             if hold.memory is not None and uid in self.cover and device.uuid in hold.devices:
@@ -156,9 +157,12 @@ class SharePlaces:
         """Node -> the covered pods with shares there."""
         found: dict[str, list[_Seat]] = {}
         for name, view in self.views.items():
+            of_claims: set[tuple[str, str]] = set()
             for holding in view.holdings:
-                booking = self.cover.get(holding.uid)
-                if booking and (shared := _shared(holding.devices.values())):
+                booking, parts = self.cover.get(holding.uid), holding.devices.values()
+                new = [one for one in parts if not one.claim or (one.claim, one.device) not in of_claims]
+                if booking and (shared := _shared(new)):
+                    of_claims.update((one.claim, one.device) for one in new)
                     found.setdefault(name, []).append(_Seat(holding.uid, booking, shared))
         for uid, hold in self.holds.items():
             booking = self.cover.get(uid)

@@ -1,6 +1,7 @@
 """Whether a pod with shares fits on a node that takes pods, and if not, why. ``predicates`` asks it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cluster import names
 from cluster.decide import reasons
@@ -38,10 +39,23 @@ def _not_open(request: GpuRequest, view: NodeView, share: ShareRequest) -> Reaso
 
 
 def _has_room(request: GpuRequest, view: NodeView) -> bool:
-    unknown = view.unknown.get(names.GPU_RESOURCE, 0)
+    unknown = view.unknown.get(request.resource, 0)
+    if request.is_by_claims and request.is_confined and not request.hold and _may_go_astray(request, view):
+        return False
     if request.hold or view.nominated or unknown or request.is_confined:
         return place(request, rooms(request, view), spare=unknown) is not None
     return fits(request, view.unreserved_offer)
+
+
+def _may_go_astray(request: GpuRequest, view: NodeView) -> bool:
+    """Whether kube-scheduler may give its claim a device that bookings do not allow: a hold comes first."""
+    return any(
+        not request.may_share(device.uuid) and place(alone, {device.model: ((device, room),)}) is not None
+        for alone in (replace(request, only=None, never=frozenset()),)
+        for found in view.unreserved_offer.rooms.values()
+        for device, room in found
+        if request.selector.takes(device)
+    )
 
 
 def _share_shortages(request: GpuRequest, view: NodeView, share: ShareRequest) -> Iterator[Reason]:
@@ -60,14 +74,14 @@ def _share_shortages(request: GpuRequest, view: NodeView, share: ShareRequest) -
         yield reasons.ON_HOLD.reason()
     if view.nominated and not place(request, rooms(request, view)):
         yield reasons.NOMINATED.reason()
-    if request.is_confined and not place(request, rooms(request, view)):
+    if request.is_confined and (request.is_by_claims or not place(request, rooms(request, view))):
         yield reasons.SHARED_BY_BOOKINGS.reason()
     yield reasons.UNACCOUNTED.reason()
 
 
 def _unsuitable(request: GpuRequest, view: NodeView, share: ShareRequest) -> Iterator[Reason]:
     """Why the node's healthy GPUs do not do, even if nobody had any of them."""
-    everything, selector = view.all_by_model.get(names.GPU_RESOURCE, {}), request.selector.text
+    everything, selector = view.all_by_model.get(request.resource, {}), request.selector.text
     matching_gpus = matching_count(everything, request)
     if sum(map(len, everything.values())) < share.width:
         yield reasons.TOO_MANY.reason()

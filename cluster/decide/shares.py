@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from cluster import names
 from cluster.decide.available import matching, reserved
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.amounts import NO_USE, Holding, Room
@@ -73,7 +72,7 @@ def rooms(request: GpuRequest, view: NodeView) -> Rooms:
     if hold and hold.node != view.name:
         return {}
     free = view.free_by_model if hold is None else view.unheld_by_model
-    away = reserved(request, view, names.GPU_RESOURCE) if hold is None and view.nominated else frozenset()
+    away = reserved(request, view, request.resource) if hold is None and view.nominated else frozenset()
 
     def is_offered(device: Device) -> bool:
         if hold is None:
@@ -85,7 +84,7 @@ def rooms(request: GpuRequest, view: NodeView) -> Rooms:
         return device.uuid in hold.devices and view.on_hold.get(device.uuid, request.uid) == request.uid
 
     found: dict[str, tuple[tuple[Device, Room], ...]] = {}
-    for model, devices in matching(free.get(names.GPU_RESOURCE, {}), request.selector).items():
+    for model, devices in matching(free.get(request.resource, {}), request.selector).items():
         found[model] = tuple((one, NO_USE.room_on(one)) for one in devices if one.share and is_offered(one))
     for model, opened in view.open_by_model.items():
         takes = request.selector.takes

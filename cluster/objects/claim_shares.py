@@ -5,8 +5,9 @@ memory consumes all of it: then the claim has the device alone, as on any other 
 Source: Kubernetes 1.37 (resource/v1/types.go).
 """
 
+from collections.abc import Mapping
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 from cluster.objects.claims import Allocated, ExactRequest, ResourceClaim
 from cluster.objects.quantity import QuantityError, parse_amount
@@ -14,6 +15,8 @@ from cluster.objects.quantity import QuantityError, parse_amount
 MEMORY: Final = "memory"
 """The capacity, in ResourceSlices, requests and allocations."""
 MIB: Final = 2**20
+LEAST: Final = 256
+"""MiB: an allocation consumes no less, as our slices say (``requestPolicy``)."""
 
 
 def shared_memory(claim: ResourceClaim, one: Allocated) -> int:
@@ -29,6 +32,15 @@ def shared_memory(claim: ResourceClaim, one: Allocated) -> int:
         return 0
     try:
         return ceil(parse_amount(str(amount)) / MIB)
+    except QuantityError:
+        return 0
+
+
+def requested_memory(capacity: Mapping[str, Any] | None) -> int:
+    """MiB of each device that a request asks for, as they are consumed; 0 for one that names no amount."""
+    amount = ((capacity or {}).get("requests") or {}).get(MEMORY)
+    try:
+        return 0 if amount is None else max(LEAST, ceil(parse_amount(str(amount)) / MIB))
     except QuantityError:
         return 0
 

@@ -282,6 +282,8 @@ class PodClaims(Partial, frozen=True):
     """Models of these."""
     held: tuple[ClaimedDevice, ...] = ()
     """What is allocated to the claims."""
+    memory: int = 0
+    """MiB of each device, where devices are given in shares; 0 for whole ones."""
     ways: tuple[ClaimedWay, ...] = ()
     """Its alternatives, in the order in which they are tried; empty for a claim without any. The fields
     above are those of the first for which there are devices, but ``models``, which has all of them."""

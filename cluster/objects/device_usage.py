@@ -8,9 +8,10 @@ The annotation ``names.USE`` of the Lease is written with a renewal that is due 
      "squatters": [{"device": "GPU-...", "pid": 4711, "command": "python3", "memory": 2048}],
      "overUsers": [{"device": "GPU-...", "uid": "<pod uid>", "used": 12288, "limit": 8192}]}
 
-Utilisation is in percent, memory in MiB in use, temperature in degrees Celsius, power in watts. Missing
-values are unknown. It is for people: no decision depends on it, except that pods which use more than their
-shares are evicted where an administrator wants that.
+Of a share that several pods have together by a claim each of them is named, with ``"pods": 2``. Utilisation
+is in percent, memory in MiB in use, temperature in degrees Celsius, power in watts. Missing values are
+unknown. It is for people: no decision depends on it, except that pods which use more than their shares are
+evicted where an administrator wants that.
 """
 
 from typing import Final
@@ -67,6 +68,8 @@ class OverUser(Partial, frozen=True):
     uid: str
     used: int
     limit: int
+    pods: int = 1
+    """How many pods have the share together, by one claim; each of them is named, with what all use."""
 
 
 @ready

@@ -8,7 +8,7 @@ import msgspec
 from cluster import names
 from cluster.kube.interface import Kube
 from cluster.kube.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, Sharing
 
 Json = dict[str, Any]
 
@@ -16,14 +16,14 @@ CLASS: Final = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvid
 """The expression of the DeviceClass for whole GPUs."""
 
 
-def claimed(device: Device) -> Device:
+def claimed(device: Device, *, shared: bool = False) -> Device:
     """A GPU as the agent publishes it where GPUs are given by claims, which can be booked."""
     return msgspec.structs.replace(
         device,
         model=f"{device.model}{names.CLAIMED_MODEL}",
         resource=names.CLAIM_RESOURCE,
         claimed_as=f"gpu-{device.index}",
-        share=None,
+        share=Sharing(slots=16, memory=device.memory) if shared else None,
     )
 
 

@@ -21,6 +21,7 @@ from deviceplugin.device_cache import DeviceCache
 from deviceplugin.dra.claim_files import ClaimFiles
 from deviceplugin.dra.prepare import Busy, ClaimReference, Offer, Refusal, prepare
 from deviceplugin.dra.prepared import PreparedClaim, PreparedError, PreparedFile
+from deviceplugin.kubelet.claim_users import NAME
 
 log = structlog.get_logger(__name__)
 
@@ -28,8 +29,6 @@ PATIENCE: Final = 5.0
 """Seconds for which a claim waits for the end of another one: a refused pod would wait for 6 s and more."""
 POLL: Final = 0.05
 """Seconds between two looks."""
-KUBELET_STATE: Final = "dra_manager_state"
-"""In the kubelet's folder: the claims that it has prepared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +65,7 @@ class ClaimDriver:
         self._device_cache = device_cache
         self._file = file
         self._files = files
-        self._state = kubelet_state / KUBELET_STATE
+        self._state = kubelet_state / NAME
         self._clock = clock
         self._lock = threading.Lock()
 

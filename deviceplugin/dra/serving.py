@@ -26,9 +26,11 @@ from deviceplugin.dra.slice_publisher import SlicePublisher
 from deviceplugin.dra.slices import Published, Stored, Surroundings, entries, offered
 from deviceplugin.injection.share_edits import Hook
 from deviceplugin.kubelet.checkpoint import CheckpointError
+from deviceplugin.kubelet.claim_users import ClaimUsers, ClaimUsersError
 from deviceplugin.kubelet.registration import SocketNames
 from deviceplugin.nvml.inventory import NodeDevice
 from deviceplugin.nvml.watch import NvmlReport
+from deviceplugin.usage.claimed import ClaimedPart
 
 log = structlog.get_logger(__name__)
 
@@ -207,6 +209,29 @@ def has_claims(file: PreparedFile) -> bool:
         return True
 
 
+def claimed_parts(file: PreparedFile, users: ClaimUsers) -> tuple[ClaimedPart, ...] | None:
+    """What claims have of the devices of this node, for measuring who uses more.
+
+    None if the record of claims cannot be read. Which pods use a claim only the kubelet says.
+    """
+    try:
+        claims = file.read().values()
+    except PreparedError as error:
+        log.warning("the record of claims cannot be read", message=str(error))
+        return None
+    try:
+        pods = users.read() if claims else {}
+    except ClaimUsersError as error:
+        log.warning("which pods use claims cannot be read", message=str(error))
+        pods = {}
+    return tuple(
+        ClaimedPart(claim.uid, one.uuid, one.memory, pods.get(claim.uid, frozenset()))
+        for claim in claims
+        for one in claim.devices
+        if not one.is_admin
+    )
+
+
 def held_by_claims(file: PreparedFile) -> frozenset[str] | None:
     """UUIDs of the devices that claims have on this node, for the device plugin.
 
@@ -225,6 +250,7 @@ __all__ = [
     "ClaimSharing",
     "Endpoints",
     "SocketNames",
+    "claimed_parts",
     "has_claims",
     "held_by_claims",
     "prepared_file",

@@ -27,9 +27,9 @@ log = structlog.get_logger(__name__)
 
 
 def gpushare_amounts(devices: Iterable[Device], unit: Unit) -> dict[str, str]:
-    """Resource -> amount; nothing of a node without GPUs, or whose GPUs another device plugin gives out."""
+    """Resource -> amount; nothing of a node without GPUs, or whose GPUs claims or another plugin give out."""
     known = tuple(devices)
-    if not known or any(device.numbered for device in known):
+    if not known or any(device.numbered or device.resource == names.CLAIM_RESOURCE for device in known):
         return {}
     offered = [device.share.memory // MEBIBYTES[unit] for device in known if device.share]
     return {names.ALIYUN_MEMORY: str(sum(offered)), dialect_names.GPUSHARE_COUNT: str(len(offered))}

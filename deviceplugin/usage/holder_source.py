@@ -15,6 +15,7 @@ from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.allocation.share_limits import share_limits
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointReader
+from deviceplugin.usage.claimed import ClaimedPart, claimed_shares
 from deviceplugin.usage.holders import HolderSnapshot, holders
 
 
@@ -26,7 +27,9 @@ class HolderSource:
         device_cache: DeviceCache,
         checkpoint: CheckpointReader,
         pods: Callable[[], tuple[Pod, ...] | None],
-        claimed: Callable[[], frozenset[str] | None] = frozenset,
+        claimed: Callable[[], tuple[ClaimedPart, ...] | None] = tuple,
+        *,
+        all_pods: Callable[[], tuple[Pod, ...]] = tuple,
     ) -> None:
         """Nothing is read yet.
 
@@ -34,8 +37,11 @@ class HolderSource:
             device_cache: has the devices of this node.
             checkpoint: the kubelet's.
             pods: returns the pods of this node; None if they cannot be read now.
-            claimed: returns the devices that claims have; None if that is not known.
+            claimed: returns what claims have of the devices; None if that is not known.
+            all_pods: returns all pods of this node, those without a request for GPUs too, for naming those
+                that have devices by claims.
         """
+        self._all_pods = all_pods
         self._claimed = claimed
         self._device_cache = device_cache
         self._checkpoint = checkpoint
@@ -44,19 +50,32 @@ class HolderSource:
 
     def snapshot(self) -> HolderSnapshot:
         """The holders of each device now."""
-        holdings = self._holdings()
+        holdings, claimed = self._holdings(), self._claimed()
+        parts = claimed or ()
         pods = self._pods()
         if pods is not None:
             self._had = pods
         known = self._had if pods is None else pods
         devices = self._device_cache.now.devices
         holdings = holdings and with_seen(holdings, known)
-        held = holders(devices, holdings, known, is_current=pods is not None)
-        limits = share_limits(devices, holdings, known)
-        claimed = self._claimed()
-        if claimed is None:
-            claimed = frozenset(device.uuid for device in devices)
-        return HolderSnapshot(held, known, limits, claimed, is_certain=holdings is not None)
+        known = self._with_users(known, parts)
+        held = holders(devices, holdings, known, claimed=parts, is_current=pods is not None)
+        by_claims = claimed_shares(parts)
+        away = (part.device for part in parts) if claimed is not None else (one.uuid for one in devices)
+        return HolderSnapshot(
+            held,
+            known,
+            shares={**share_limits(devices, holdings, known), **by_claims.limits},
+            together=by_claims.together,
+            claimed=frozenset(away),
+            is_certain=holdings is not None,
+        )
+
+    def _with_users(self, known: tuple[Pod, ...], parts: Iterable[ClaimedPart]) -> tuple[Pod, ...]:
+        """The pods, and those that have devices by claims: they need not ask for a GPU by their limits."""
+        missing = {uid for part in parts for uid in part.pods} - {pod.metadata.uid for pod in known}
+        named = self._all_pods() if missing else ()
+        return (*known, *(pod for pod in named if pod.metadata.uid in missing))
 
     def _holdings(self) -> PodDevices | None:
         try:

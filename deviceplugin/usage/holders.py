@@ -15,10 +15,11 @@ from cluster.objects.assignment import readable_assignment_of
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod, is_terminal
 from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.usage.claimed import ClaimedPart
 
 Source = Literal["kubelet", "assignment"]
-"""The kubelet's checkpoint; or what the extender wrote on a pod, where the kubelet has not given anything yet
-or its checkpoint cannot be read."""
+"""The kubelet's checkpoint, or its record of claims; or what the extender wrote on a pod, where the kubelet
+has not given anything yet or its checkpoint cannot be read."""
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +30,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     uid: str
     containers: tuple[str, ...]
-    """Names of the containers that have the device."""
+    """Names of the containers that have the device; empty where the pod has it by a claim."""
     namespace: str = ""
     pod: str = ""
     user: str = ""
@@ -48,8 +49,10 @@ class HolderSnapshot:
     """The pods of this node, perhaps as they were a moment ago."""
     shares: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """(Device, pod uid) -> bytes of a shared GPU that the pod may use."""
+    together: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    """(Device, pod uid) -> uids of the pods that have that share together, where they are several."""
     claimed: frozenset[str] = frozenset()
-    """Devices that claims have: which pods use those is not known here, so no process there is a squatter."""
+    """Devices that claims have: no process there is a squatter."""
     is_certain: bool = False
     """Whether the checkpoint could be read: without it a pod that is missing here may hold a device."""
 
@@ -59,7 +62,12 @@ NO_HOLDER: Final = ("", "", "", "")
 
 
 def holders(
-    devices: Iterable[Device], holdings: PodDevices | None, pods: Iterable[Pod], *, is_current: bool = True
+    devices: Iterable[Device],
+    holdings: PodDevices | None,
+    pods: Iterable[Pod],
+    *,
+    claimed: Iterable[ClaimedPart] = (),
+    is_current: bool = True,
 ) -> tuple[Holder, ...]:
     """The holders of each device, in the devices' order.
 
@@ -67,6 +75,7 @@ def holders(
         devices: of this node.
         holdings: the kubelet's checkpoint; None where it cannot be read.
         pods: of this node.
+        claimed: what claims have, by the kubelet's record of claims.
         is_current: whether the pods were read after the checkpoint: then a pod that is missing has ended.
             Otherwise it may be new, and is listed without its name.
     """
@@ -77,6 +86,10 @@ def holders(
     for (uid, container), uuids in served.items():
         if uid in living or not (is_current or uid in by_uid):
             _note(found, (uid, container), uuids, "kubelet")
+    for part in claimed:
+        for uid in part.pods:
+            if uid in living or uid not in by_uid:
+                found.setdefault((part.device, uid), (set(), "kubelet"))
     for uid, pod in living.items():
         for container, assigned in readable_assignment_of(pod).items():
             # The kubelet allocates one resource of a container after the other: the rest is still assigned.

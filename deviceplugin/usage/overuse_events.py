@@ -21,8 +21,14 @@ _MIB: Final = 1 << 20
 def overuse_message(one: Overuse, pods: Mapping[str, Pod]) -> str:
     """The pod, the GPU, what it uses, and what its share is."""
     who = f"Pod {pods[one.uid].key}" if one.uid in pods else f"A pod with uid {one.uid}"
+    if others := len(one.together) - 1 if one.together else 0:
+        many = "pods that have" if others > 1 else "pod that has"
+        who, uses = f"{who} and {others} more {many} its claim", "use"
+    else:
+        uses = "uses"
+    share = "their share" if others else "its share"
     return (
-        f"{who} uses {one.used // _MIB} MiB of GPU {one.index} ({one.device}), and its share is"
+        f"{who} {uses} {one.used // _MIB} MiB of GPU {one.index} ({one.device}), and {share} is"
         f" {one.limit // _MIB} MiB. Others on this GPU may find too little memory."
     )
 
@@ -45,7 +51,7 @@ class OveruseReporter:
         if node is None:
             return
         for one in snapshot.overuse:
-            if one.place not in self._reported:
+            if one.is_first and one.place not in self._reported:
                 text = overuse_message(one, snapshot.pods)
                 log.warning("a pod uses more of a GPU than its share", device=one.device, message=text)
                 self._recorder.warning(node, event_reasons.GPU_MEMORY_EXCEEDED, text)

@@ -32,7 +32,7 @@ class UsageSnapshot:
     """(Device, pod uid) -> bytes that the pod's processes use there."""
     squatting: tuple[SquattingProcess, ...] = ()
     shares: Mapping[Place, int] = field(default_factory=dict)
-    """(Device, pod uid) -> bytes that the pod may use there."""
+    """(Device, pod uid) -> bytes that the pod may use there, with those that have its claim."""
     overuse: tuple[Overuse, ...] = ()
 
 
@@ -62,7 +62,7 @@ def join(
         memory=memory,
         squatting=squatting,
         shares=snapshot.shares,
-        overuse=overuse((device.published for device in devices), snapshot.shares, memory),
+        overuse=overuse((device.published for device in devices), snapshot.shares, memory, snapshot.together),
     )
 
 
@@ -97,7 +97,13 @@ def _device(uuid: str, snapshot: UsageSnapshot) -> DeviceUsage:
 
 def _over_user(one: Overuse) -> OverUser:
     """Rounded so that it still is too much."""
-    return OverUser(device=one.device, uid=one.uid, used=-(-one.used // _MIB), limit=one.limit // _MIB)
+    return OverUser(
+        device=one.device,
+        uid=one.uid,
+        used=-(-one.used // _MIB),
+        limit=one.limit // _MIB,
+        pods=max(1, len(one.together)),
+    )
 
 
 def _squatter(one: SquattingProcess, snapshot: UsageSnapshot) -> Squatter:

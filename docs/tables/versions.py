@@ -37,6 +37,10 @@ _NO_BOOKED_CLAIMS: Final = (
     "GPUs that nodes give by claims cannot be booked (`dra.booking`): the chart refuses it, for want of"
     " DeviceTaintRules"
 )
+_NO_SHARES: Final = (
+    "With `dra.shares` GPUs are given whole all the same, and the agent's log says so: the API server stores"
+    " no devices that claims can share"
+)
 _NO_CLAIMS: Final = "Nodes cannot give GPUs by claims (`dra.enabled`): the chart refuses it"
 _STORY: Final = "tests/long/versions/test_story.py"
 _MORE: Final = "tests/long/versions/more_stories.py"
@@ -58,14 +62,14 @@ VERSIONS: Final = (
     Version(
         "1.35",
         "everything but booked claims",
-        f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}",
+        f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}. {_NO_SHARES}",
         ("tests/long/versions/real_1_35.py", _MORE, "tests/long/versions/test_emulated_1_35.py", _STORY),
         "1.35.8 itself, all of it; and 1.37.1 that passes for it, kubelets 1.37.1 without the Pods API",
     ),
     Version(
         "1.34",
         "everything but booked claims",
-        f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}",
+        f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}. {_NO_SHARES}",
         (
             "tests/long/versions/test_real_1_34.py",
             "tests/long/versions/test_mixed_kubelets.py",

@@ -9,7 +9,6 @@ than any where it does; among the former it is binpack; among the latter, fewer 
 
 from typing import Final
 
-from cluster import names
 from cluster.decide.available import matching_count, shares_on
 from cluster.decide.ledger import NodeView
 from cluster.decide.placement import NoPlaceError, choose_shares
@@ -38,9 +37,9 @@ def _needed(request: GpuRequest, view: NodeView) -> dict[str, int]:
     if share is None:
         return request.demand
     try:
-        return {names.GPU_RESOURCE: len(choose_shares(request, view).opened)}
+        return {request.resource: len(choose_shares(request, view).opened)}
     except NoPlaceError:
-        return {names.GPU_RESOURCE: share.width}
+        return {request.resource: share.width}
 
 
 def _spare(request: GpuRequest, view: NodeView, resource: str, reserved: Reserved) -> int:

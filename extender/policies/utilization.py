@@ -7,7 +7,6 @@ whichever is more.
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cluster import names
 from cluster.decide.available import matching, matching_count, shares_on
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.amounts import ALL_COMPUTE, Holding
@@ -53,13 +52,13 @@ def _of_shares(request: GpuRequest, view: NodeView) -> Utilization | None:
 
 def utilization_with(request: GpuRequest, view: NodeView, parts: tuple[Holding, ...]) -> Utilization | None:
     """The node's utilization with these shares of the pod on it; None if it offers the pod none."""
-    devices = matching(view.all_by_model.get(names.GPU_RESOURCE, {}), request.selector)
+    devices = matching(view.all_by_model.get(request.resource, {}), request.selector)
     shareable = [one for found in devices.values() for one in found if one.share and one.share.memory]
     if not shareable:
         return None
     there = view.holding(parts)
     free = sum(_free(one, there) for one in shareable if one.is_healthy)
-    unknown = WHOLE_GPU * view.unknown.get(names.GPU_RESOURCE, 0)
+    unknown = WHOLE_GPU * view.unknown.get(request.resource, 0)
     return Utilization(devices=WHOLE_GPU * len(shareable), free=max(0, free - unknown))
 
 

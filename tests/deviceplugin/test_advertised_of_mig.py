@@ -62,6 +62,15 @@ def test_for_claims_each_mig_device_has_its_health_whatever_the_strategy_is() ->
     assert lists(way, gpu(0, cut=True), part(0, 1), unhealthy) == {}
 
 
+def test_claims_that_can_be_booked_say_what_of_a_gpu_is_for_shares_and_no_slot_is_listed() -> None:
+    way = AdvertisingOptions.of_claims(Strategy.CDI, bookable=True, slots=16, reserve=512)
+    offered = [one.share for one in advertised_by(way, gpu(0), gpu(1, cut=True), part(1, 1))]
+    assert [one and (one.slots, one.memory > 0) for one in offered] == [(16, True), None, None]
+    assert lists(way, gpu(0)) == {}
+    unbookable = AdvertisingOptions.of_claims(Strategy.CDI, slots=16)
+    assert [one.share for one in advertised_by(unbookable, gpu(0))] == [None]
+
+
 def test_in_strategy_mixed_each_profile_is_a_resource_next_to_whole_gpus() -> None:
     devices = gpu(0, cut=True), part(0, 1), part(0, 2), part(0, 3, "3g.40gb"), gpu(1)
     assert set(reasons(advertised_by(MIXED, *devices)).values()) == {None}

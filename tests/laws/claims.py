@@ -1,7 +1,8 @@
 """Pods with claims as the watcher judges them: with what their claims ask for, and with their devices.
 
 Kept from what is stored, by the cache's own reading of claims. A device of a claim is shown as one that was
-given to the pod, as soon as the pod is bound; a claim's change is a change of its pods.
+given to the pod, as soon as the pod is bound; a claim's change is a change of its pods. A share by a claim is
+shown as if its container asked for it by limits.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +27,7 @@ from cluster.kube.resources import (
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.claims import DeviceClass, ResourceClaim, ResourceSlice
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod
+from cluster.objects.pods import Pod, Resources
 from cluster.process.clock import Clock
 from tests.laws.changes import WATCHED, Change
 
@@ -158,12 +159,33 @@ def _empty(clock: Clock) -> ClusterCache:
 def _show(pod: Pod, cache: ClusterCache) -> Pod:
     if not pod.spec.resource_claims:
         return pod
-    found, node = cache.with_claims(pod), pod.spec.node_name or ""
+    found, node = _with_limits(cache.with_claims(pod)), pod.spec.node_name or ""
     held = {one.device for one in found.claims.held if one.node == node} if found.claims else set()
     with cache.locked() as ledger:
         devices = ledger.view(node).devices
     uuids = tuple(sorted(device.uuid for device in devices if device.claimed_as in held))
     if not uuids or not pod.spec.node_name:
         return found
-    annotations = {**(pod.metadata.annotations or {}), names.ASSIGNED: encode_assignment({"": uuids})}
+    given = encode_assignment({_user_of(found): uuids})
+    annotations = {**(pod.metadata.annotations or {}), names.ASSIGNED: given}
     return replace(found, metadata=replace(pod.metadata, annotations=annotations))
+
+
+def _with_limits(pod: Pod) -> Pod:
+    """The pod; if it asks for a share by a claim, with limits that say so."""
+    claims, containers = pod.claims, pod.spec.containers
+    if claims is None or not claims.memory or not containers:
+        return pod
+    first, *others = containers
+    limits = {**((first.resources.limits if first.resources else None) or {})}
+    limits |= {names.SHARED_RESOURCE: str(claims.count), names.GPU_MEMORY: str(claims.memory)}
+    sharing = replace(first, resources=Resources(limits=limits))
+    spec = replace(pod.spec, containers=(sharing, *others))
+    return replace(pod, spec=spec, claims=replace(claims, count=0))
+
+
+def _user_of(pod: Pod) -> str:
+    """The container to which devices are shown to be given."""
+    containers = pod.spec.containers or ()
+    limits = (containers[0].resources.limits if containers and containers[0].resources else None) or {}
+    return containers[0].name if names.SHARED_RESOURCE in limits else ""

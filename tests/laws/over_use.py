@@ -16,6 +16,7 @@ def uses_too_much(pod: Pod, state: State) -> bool:
     observed = state.leases.get(names.node_lease(pod.spec.node_name or ""))
     text = observed.lease.metadata.annotation(names.USE) if observed else None
     reported: list[dict[str, Any]] = json.loads(text or "{}").get(_KEY, [])
-    return is_sharing(pod) and any(
+    by_claims = any(one.memory for one in pod.claims.held) if pod.claims else False
+    return (is_sharing(pod) or by_claims) and any(
         one["uid"] == pod.metadata.uid and one["used"] > one["limit"] for one in reported
     )

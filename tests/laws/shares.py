@@ -86,9 +86,14 @@ def may_share_after(uuid: str, pod: Pod, others: Iterable[Pod], state: State) ->
         return False
     modes = {one.metadata.annotation(names.SHARING_MODE) or "time-slice" for one in (pod, *there)}
     memory, cores = largest_part(pod, device)
-    total = _Part(memory, cores, 1)
+    total, claims = _Part(memory, cores, 1), set[str]()
     for one in there:
-        total = total.plus(_part(one, device))
+        theirs = {
+            held.claim for held in (one.claims.held if one.claims else ()) if held.device == device.claimed_as
+        }
+        if not theirs or theirs - claims:  # what a claim has counts once
+            total = total.plus(_part(one, device))
+        claims |= theirs
     offer = device.share
     fits = total.memory <= offer.memory and total.cores <= 100 and total.slots <= offer.slots
     return len(modes) == 1 and fits

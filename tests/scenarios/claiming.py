@@ -27,7 +27,9 @@ def world_of_claims(
     **settings: Any,
 ) -> World:
     """A world whose nodes give their GPUs by claims, which can be booked; ``shared``: in shares, too."""
-    devices = {node: tuple(claimed(a100(index, node)) for index in range(gpus)) for node in nodes}
+    devices = {
+        node: tuple(claimed(a100(index, node), shared=shared) for index in range(gpus)) for node in nodes
+    }
     world = World(folder, devices, book_claims=True, **settings)
     claim_devices.add_class(world.kube)
     for node, found in devices.items():

@@ -103,20 +103,6 @@ def test_pods_with_shares_of_a_gpu_leave_together_for_a_booked_pod(claims: Claim
     world.until(lambda: not rules(world), "no rule is left")
 
 
-def test_nobody_leaves_for_a_share(claims: Claims) -> None:
-    """Which devices have room for it, kube-scheduler alone knows."""
-    world = claims(gpus=1, shared=True)
-    template_of(world, "ten", exactly=exactly(capacity={"requests": {"memory": "10Gi"}}))
-    world.bob.create(claiming("bob-1"))
-    world.until(lambda: runs(world, "bob-1"), "bob's pod has the whole GPU")
-    world.alice.book(model=BY_CLAIM)
-    world.alice.create(claiming("alice-1", "ten"))
-    world.run(60)
-    assert runs(world, "bob-1")
-    because = " ".join(status_of(world).why(ALICE, NAMESPACE, "alice-1").because)
-    assert "asks for a part of a device" in because
-
-
 def test_for_two_booked_pods_of_one_claim_one_pod_leaves(claims: Claims) -> None:
     world = claims()
     bobs = full(world)

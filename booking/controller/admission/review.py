@@ -383,7 +383,9 @@ class Review:
         is_guaranteed = case.granted(now) or (case.found and case.found.cover)
         if is_guaranteed or case.stored.spec.node_name:
             return False
-        return not asks_for_shares(case.stored) if self.gives_turns() else self.queue_gate
+        claims = case.stored.claims
+        is_share = asks_for_shares(case.stored) or (claims is not None and claims.memory > 0)
+        return not is_share if self.gives_turns() else self.queue_gate
 
     def _gpu_removed(self, case: _NoGpu) -> Outcome:
         request, received, notes = case.request, case.received, case.notes

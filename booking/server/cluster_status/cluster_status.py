@@ -173,7 +173,7 @@ class ClusterStatus:
         if namespace is None or not _NAMESPACE.fullmatch(namespace):
             return ()
         whole = self._resources().get(model, names.GPU_RESOURCE)
-        resource = names.SHARED_RESOURCE if is_shared else whole
+        resource = names.SHARED_RESOURCE if is_shared and whole == names.GPU_RESOURCE else whole
         own = sum(
             demand(container_needs(pod)).get(resource, 0)
             for pod in dict(self._cache.pods).values()

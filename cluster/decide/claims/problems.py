@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cluster.decide.claims.terms import Terms
+from cluster.objects.claim_shares import requested_memory
 from cluster.objects.claims import ExactRequest, ResourceClaim
 
 MODES = frozenset({"ExactCount", "All"})
@@ -20,6 +21,11 @@ class Way:
     def is_all(self) -> bool:
         """Whether it takes every device of a node that would do."""
         return self.asks.allocation_mode == "All"
+
+    @property
+    def memory(self) -> int:
+        """MiB of each device, where devices are given in shares; 0 for whole ones."""
+        return requested_memory(self.asks.capacity)
 
     @property
     def count(self) -> int:

@@ -72,6 +72,7 @@ def requested_by(
         names=tuple(called),
         keys=keys,
         held=held,
+        memory=_memory(held, waiting),
     )
     if rules.judge is None or not waiting:
         return found
@@ -82,6 +83,23 @@ def requested_by(
     if problem:
         return msgspec.structs.replace(found, problem=problem, accepted=frozenset())
     return _judged(found, waiting, rules.judge)
+
+
+def _share_problem(waiting: list[Request], accepted: Accepted) -> str | None:
+    """Why it is not known which parts of devices they would get, a clause; None where they are whole, too."""
+    if accepted.shared is None:
+        return "its claim asks for an amount, and only some devices can be shared"
+    is_plain = len(waiting) == 1 and len(waiting[0].ways) == 1 and waiting[0].ways[0].count == 1
+    if accepted.shared and not (is_plain and not waiting[0].ways[0].is_all):
+        return "its claims ask for parts of several devices, or have alternatives of which one is a part"
+    return None
+
+
+def _memory(held: Iterable[ClaimedDevice], waiting: Iterable[Request]) -> int:
+    """MiB of each device; of alternatives the least, since any of them will do. 0 if it has some whole."""
+    had = [one.memory for one in held]
+    asked = [min((way.memory for way in one.ways if way.memory), default=0) for one in waiting]
+    return max([*had, *asked], default=0) if all([*had, *asked]) else 0
 
 
 def _least(requests: Iterable[Request]) -> int:
@@ -96,6 +114,8 @@ def _judged(found: PodClaims, waiting: list[Request], judge: Judge) -> PodClaims
         count = sum(one.ways[number].count for one in waiting)
         if accepted.unknown:
             problem = accepted.unknown
+        elif way.memory and (shares := _share_problem(waiting, accepted)):
+            problem = shares
         elif way.is_all and accepted.each is None:
             problem = "its claim asks for all devices of a node, and not all nodes have as many that would do"
         if problem:
@@ -109,6 +129,7 @@ def _judged(found: PodClaims, waiting: list[Request], judge: Judge) -> PodClaims
         count=first.count,
         accepted=first.accepted,
         models=frozenset[str]().union(*(way.models for way in ways)),
+        memory=found.memory if judge(waiting[0].ways[0].terms).shared else 0,
         ways=tuple(ways) if len(ways) > 1 else (),
     )
 

@@ -2,8 +2,8 @@
 
 kube-scheduler looks at the expressions of the DeviceClass first, then at those of the request, and at no
 further one after one that is false. An error ends its search, on whichever device and node it is met; so an
-expression that is unknown for one device makes the whole answer unknown. A device that is given whole has
-the capacity that is asked for if it has at least as much under exactly that name.
+expression that is unknown for one device makes the whole answer unknown. A device has the capacity that is
+asked for if it has at least as much under exactly that name; one that can be shared, while so much is left.
 Source: k8s.io/dynamic-resource-allocation 0.37 (structured/internal).
 """
 
@@ -38,6 +38,8 @@ class Accepted:
     models: frozenset[str] = frozenset()
     unknown: str | None = None
     """Why some device cannot be judged here, a clause."""
+    shared: bool | None = False
+    """Whether several claims can have them; None if that is true of some of them only."""
     each: int | None = 0
     """How many each node has that has any, healthy or not; None if they have different numbers."""
 
@@ -51,6 +53,11 @@ def terms_of(selectors: Iterable[Selector], capacity: Mapping[str, Any] | None) 
     )
 
 
+def is_shared(device: Entry) -> bool:
+    """Whether several claims can have a device, each a part of it."""
+    return bool(device.get("allowMultipleAllocations"))
+
+
 def verdict(terms: Terms, driver: str, device: Entry, judged: Judged) -> bool | str:
     """Whether a device satisfies the terms; why that cannot be said, a clause, if it comes to that."""
     for expression in terms.expressions:
@@ -59,8 +66,6 @@ def verdict(terms: Terms, driver: str, device: Entry, judged: Judged) -> bool | 
             return f"the expression {expression} cannot be evaluated here"
         if not found:
             return False
-    if terms.capacity and device.get("allowMultipleAllocations"):
-        return f"its claim asks for a part of a device (capacity {terms.capacity[0][0]})"
     return all(_has(device, name, amount) for name, amount in terms.capacity)
 
 

@@ -12,6 +12,7 @@ from cluster.decide.protection import is_stuck, lasting_protection
 from cluster.objects.assignment import AssignmentError, assignment_of, devices_of
 from cluster.objects.bookings import Booking
 from cluster.objects.device_selector import device_selector_of
+from cluster.objects.device_usage import OverUser
 from cluster.objects.evict_orders import order_of
 from cluster.objects.given_devices import given_devices
 from cluster.objects.inventory import Device
@@ -52,12 +53,18 @@ def where(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None) -> I
 def _too_much(pod: Pod, snapshot: ExplanationSnapshot) -> Iterator[str]:
     one = snapshot.over_users.get(pod.metadata.uid)
     if one is not None:
+        who, share = ("It uses", "its share") if one.pods == 1 else (_together(one), "their share")
         yield (
-            f"It uses {one.used} MiB of GPU {one.device}, and its share is {one.limit} MiB: others on this"
+            f"{who} {one.used} MiB of GPU {one.device}, and {share} is {one.limit} MiB: others on this"
             " GPU may find too little memory."
         )
         if snapshot.evicts_over_users and pod.metadata.uid not in snapshot.cover:
             yield "An administrator has set that pods without a booking are evicted for that."
+
+
+def _together(one: OverUser) -> str:
+    others = one.pods - 1
+    return f"It and {counted(others, 'more pod')} of its claim use"
 
 
 def _holds(holding: PodHoldings, devices: Mapping[str, Device]) -> Iterator[str]:

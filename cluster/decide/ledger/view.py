@@ -17,7 +17,9 @@ from cluster.decide.ledger.nominated import Nominated
 from cluster.decide.ledger.offers import Offer
 from cluster.objects.inventory import Device, Sharing, resource_of
 
-_OF_DEVICES: Final = frozenset({"all_by_model", "healthy_by_model", "is_numbered", "shareable_by_model"})
+_OF_DEVICES: Final = frozenset(
+    {"all_by_model", "healthy_by_model", "is_numbered", "shareable_by_model", "shares_by_claims"}
+)
 """What is read from a node's devices alone: of two views with the same devices it is the same."""
 
 ByModel = dict[str, tuple[Device, ...]]
@@ -138,9 +140,19 @@ class NodeView:
         return {model: tuple(sorted(rooms, key=_room_and_index)) for model, rooms in sorted(found.items())}
 
     @cached_property
+    def shares_by_claims(self) -> bool:
+        """Whether claims give its GPUs in shares."""
+        groups = self.all_by_model.get(names.CLAIM_RESOURCE, {}).values()
+        return any(device.share and device.share.slots for found in groups for device in found)
+
+    @cached_property
     def shareable_by_model(self) -> ByModel:
         """Model -> every GPU that is offered in shares, including unhealthy and held ones."""
-        groups = self.all_by_model.get(names.GPU_RESOURCE, {})
+        everything = self.all_by_model
+        groups = {
+            **everything.get(names.GPU_RESOURCE, {}),
+            **(everything[names.CLAIM_RESOURCE] if self.shares_by_claims else {}),
+        }
         return {
             model: tuple(device for device in found if device.share and device.share.slots)
             for model, found in groups.items()

@@ -20,9 +20,10 @@ from cluster.objects.inventory import Device
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 from deviceplugin.dra.claim_files import ClaimFiles, More, Specification
-from deviceplugin.dra.driver import KUBELET_STATE, ClaimDriver, Pool
+from deviceplugin.dra.driver import ClaimDriver, Pool
 from deviceplugin.dra.prepare import ClaimReference, Refusal
 from deviceplugin.dra.prepared import Prepared, PreparedClaim, PreparedFile
+from deviceplugin.kubelet import claim_users
 from tests.patience import PATIENCE
 
 Answer = TypeVar("Answer")
@@ -151,7 +152,7 @@ class Lab:
 
     def knows(self, *claims: ClaimReference) -> None:
         """What the kubelet's own record of claims has."""
-        (self.folder / KUBELET_STATE).write_text(" ".join(one.uid for one in claims))
+        (self.folder / claim_users.NAME).write_text(" ".join(one.uid for one in claims))
 
     def file_of(self, claim: ClaimReference) -> str:
         name = f"{claim_names.CLAIM_CDI_PREFIX}{claim.uid}.json"

@@ -15,11 +15,15 @@ from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 from deviceplugin.dra.prepare import Refusal
 from deviceplugin.dra.prepared import PreparedClaim
 from deviceplugin.dra.registration import Endpoints
-from deviceplugin.dra.serving import ClaimServing, ClaimSharing, has_claims, held_by_claims
+from deviceplugin.dra.serving import ClaimServing, ClaimSharing, claimed_parts, has_claims, held_by_claims
 from deviceplugin.kubelet.checkpoint import NAME, CheckpointFile
+from deviceplugin.kubelet.claim_users import NAME as STATE
+from deviceplugin.kubelet.claim_users import ClaimUsers
 from deviceplugin.kubelet.registration import SocketNames
 from deviceplugin.nvml.watch import NvmlReport
+from deviceplugin.usage.claimed import ClaimedPart
 from tests.deviceplugin.dra.test_prepare import Lab, allocation
+from tests.deviceplugin.kubelet.test_claim_users import claim, written
 from tests.deviceplugin.kubelet.test_pod_source import Sources
 from tests.deviceplugin.test_preparation import gpu
 
@@ -95,6 +99,23 @@ def test_what_claims_have_is_not_known_without_their_record(tmp_path: Path) -> N
     assert held_by_claims(lab.file) == frozenset({"GPU-1"})
     (tmp_path / "prepared.json").write_text("{")
     assert held_by_claims(lab.file) is None
+
+
+def test_what_claims_have_is_told_with_the_pods_that_the_kubelet_names(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    users = ClaimUsers(tmp_path)
+    assert claimed_parts(lab.file, users) == ()
+    ten, whole = lab.claim("ten", allocation("gpu-0", memory=10)), lab.claim("whole", allocation("gpu-1"))
+    assert all(isinstance(lab.driver.prepare(each), PreparedClaim) for each in (ten, whole))
+    written(tmp_path, claim(ten.uid, "a", "b"))
+    assert claimed_parts(lab.file, users) == (
+        ClaimedPart(ten.uid, "GPU-0", 10, frozenset({"a", "b"})),
+        ClaimedPart(whole.uid, "GPU-1"),
+    )
+    (tmp_path / STATE).write_text("?")
+    assert {part.pods for part in claimed_parts(lab.file, users) or ()} == {frozenset[str]()}
+    (tmp_path / "prepared.json").write_text("?")
+    assert claimed_parts(lab.file, users) is None
 
 
 def test_a_node_that_gives_its_gpus_in_another_way_now_ends_claims_and_offers_none(tmp_path: Path) -> None:

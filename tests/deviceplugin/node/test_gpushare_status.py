@@ -20,6 +20,8 @@ def test_every_gpu_that_can_be_shared_counts_with_whole_units_of_what_it_offers(
     assert gpushare_amounts(GPUS, "GiB") == {MEMORY: str(78 + 46), COUNT: "2"}
     assert gpushare_amounts(GPUS, "MiB") == {MEMORY: "128400", COUNT: "2"}
     assert gpushare_amounts((), "GiB") == gpushare_amounts((Device("n-0", numbered=True),), "GiB") == {}
+    by_claims = Device("GPU-0", share=Sharing(memory=80_400), resource=names.CLAIM_RESOURCE)
+    assert gpushare_amounts((by_claims,), "GiB") == {}
 
 
 def test_it_is_written_once_and_again_after_a_restart_of_the_machine_and_a_failure_waits() -> None:

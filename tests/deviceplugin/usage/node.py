@@ -18,6 +18,7 @@ from deviceplugin.kubelet.checkpoint import CheckpointError
 from deviceplugin.nvml.interface import GpuProcess, GpuUsage
 from deviceplugin.nvml.inventory import NodeDevice
 from deviceplugin.nvml.watch import UsageReport
+from deviceplugin.usage.claimed import ClaimedPart
 from deviceplugin.usage.holder_source import HolderSource
 from deviceplugin.usage.monitor import Options, UsageMonitor
 from deviceplugin.usage.overuse_events import OveruseReporter
@@ -79,13 +80,19 @@ class MeasuredNode:
         self.pods: tuple[Pod, ...] | None = (owned(UID_A, "train", user="alice", booking="b-1"),)
         self.without_gpus: tuple[Pod, ...] = ()
         """Those that the kubelet's list of pods that may hold a GPU does not have."""
-        self.claimed: frozenset[str] | None = frozenset()
+        self.claimed: tuple[ClaimedPart, ...] | None = ()
         self.registry = CollectorRegistry()
         self.recorder = EventRecorder(self.kube, self.clock, component=names.NODE_AGENT)
         device_cache = DeviceCache()
         device_cache.put(AdvertisedDevices(tuple(one.published for one in devices), reported=True))
         self.measurer = UsageMonitor(
-            HolderSource(device_cache, self, lambda: self.pods, lambda: self.claimed).snapshot,
+            HolderSource(
+                device_cache,
+                self,
+                lambda: self.pods,
+                lambda: self.claimed,
+                all_pods=lambda: (*(self.pods or ()), *self.without_gpus),
+            ).snapshot,
             UsageMetrics(self.registry, include_users=include_users),
             SquatterReporter(self.recorder),
             overuse=OveruseReporter(self.recorder),

@@ -11,6 +11,7 @@ from cluster.objects.device_usage import DeviceUsage, decode_use
 from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.nvml.interface import GpuProcess, GpuUsage
 from deviceplugin.nvml.inventory import NodeDevice
+from deviceplugin.usage.claimed import ClaimedPart
 from tests.deviceplugin.usage.node import (
     GIB,
     MIB,
@@ -172,9 +173,9 @@ def test_a_process_outside_pods_is_reported_once_it_was_seen_twice(node: Measure
     assert node.series("squatters") == []
 
 
-@pytest.mark.parametrize("claimed", [frozenset({"GPU-1"}), None])
+@pytest.mark.parametrize("claimed", [(ClaimedPart("c", "GPU-1"),), None])
 def test_a_process_on_a_gpu_that_a_claim_has_is_no_squatter(
-    node: MeasuredNode, claimed: frozenset[str] | None
+    node: MeasuredNode, claimed: tuple[ClaimedPart, ...] | None
 ) -> None:
     node.claimed = claimed
     node.run(8, uid=UID_B)

@@ -13,10 +13,12 @@ from cluster.objects.slots import slot_id
 from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.allocation.share_limits import share_limits
 from deviceplugin.nvml.interface import GpuProcess
+from deviceplugin.usage.claimed import ClaimedPart, claimed_shares
 from tests.deviceplugin.pods import pod
-from tests.deviceplugin.usage.node import GIB, OF_DAEMONS, UID_A, UID_B, MeasuredNode, busy, gpu
+from tests.deviceplugin.usage.node import GIB, OF_DAEMONS, UID_A, UID_B, MeasuredNode, busy, gpu, owned
 
 SHARED = names.SHARED_RESOURCE
+UID_C = "cccccccc-0000-0000-0000-000000000000"
 FIRST, SECOND = slot_id("GPU-0", 0), slot_id("GPU-0", 1)
 BOBS = {"device": "GPU-0", "index": "0", "namespace": "default", "pod": "bobs", "user": "", "booking": ""}
 
@@ -95,3 +97,59 @@ def test_the_shares_of_a_pod_s_containers_add_up_and_a_slot_taken_over_counts_on
     assert share_limits((device,), holdings, (one,)) == {("GPU-0", "a"): 3500 << 20}
     assert share_limits((device,), None, (one,)) == {}
     assert share_limits((device,), held(("b", "main", FIRST)), (one,)) == {}
+
+
+@pytest.fixture
+def claims(node: MeasuredNode) -> MeasuredNode:
+    """Alice's pod has 8 GiB of GPU-0 by a claim, Bob's pods 4 GiB together; none asks for it by limits."""
+    node.holdings, node.pods = PodDevices({}), ()
+    node.without_gpus = (
+        owned(UID_A, "alices"),
+        owned(UID_B, "bobs", user="bob"),
+        owned(UID_C, "bobs-2", user="bob"),
+    )
+    node.claimed = (
+        ClaimedPart("alices", "GPU-0", 8192, frozenset({UID_A})),
+        ClaimedPart("bobs", "GPU-0", 4096, frozenset({UID_B, UID_C})),
+    )
+    node.run(9, uid=UID_C)
+    return node
+
+
+def test_pods_of_one_claim_have_its_share_together_and_each_of_them_is_named(claims: MeasuredNode) -> None:
+    used = {7: 8, 8: 3, 9: 1}
+    claims.measured(GPU_0=busy(*(GpuProcess(pid, count * GIB) for pid, count in used.items())))
+    assert claims.events_of(event_reasons.GPU_MEMORY_EXCEEDED) == []
+    for uid, user, name in ((8, "bob", "bobs"), (9, "bob", "bobs-2"), (7, "", "alices")):
+        labels = {**BOBS, "pod": name, "user": user}
+        assert claims.says("pod_memory_bytes", **labels) == used[uid] * GIB
+        assert claims.says("pod_memory_limit_bytes", **labels) == (8 if uid == 7 else 4) * GIB
+    claims.measured(GPU_0=busy(GpuProcess(8, 3 * GIB), GpuProcess(9, 2 * GIB)))
+    (sentence,) = claims.events_of(event_reasons.GPU_MEMORY_EXCEEDED)
+    assert sentence.startswith("Pod default/bobs and 1 more pod that has its claim use 5120 MiB of GPU 0")
+    named = decode_use(claims.measurer.text() or "").over_users
+    assert set(named) == {
+        OverUser(device="GPU-0", uid=uid, used=5120, limit=4096, pods=2) for uid in (UID_B, UID_C)
+    }
+    assert claims.events == [], "no squatter has a GPU that claims have"
+
+
+def test_a_claim_for_a_whole_gpu_has_holders_and_no_limit(claims: MeasuredNode) -> None:
+    claims.claimed = (ClaimedPart("alices", "GPU-0", 0, frozenset({UID_A})),)
+    claims.measured(GPU_0=busy(GpuProcess(7, 70 * GIB)))
+    assert [one["pod"] for one in claims.series("device_holder")] == ["alices"]
+    assert claims.series("pod_memory_limit_bytes") == []
+
+
+def test_claims_with_a_pod_in_common_have_their_shares_together() -> None:
+    parts = (
+        ClaimedPart("one", "GPU-0", 1000, frozenset({"a", "b"})),
+        ClaimedPart("two", "GPU-0", 500, frozenset({"b", "c"})),
+        ClaimedPart("one", "GPU-1", 100, frozenset({"a", "b"})),
+        ClaimedPart("idle", "GPU-0", 100),
+    )
+    found = claimed_shares(parts)
+    both = {("GPU-0", uid): 1500 << 20 for uid in "abc"}
+    assert found.limits == both | {("GPU-1", uid): 100 << 20 for uid in "ab"}
+    assert found.together["GPU-0", "a"] == frozenset("abc")
+    assert found.together["GPU-1", "a"] == frozenset("ab")

@@ -1,4 +1,4 @@
-"""Shares of a GPU by claims (docs/examples/share-claims.yaml), and a booked claim for the whole GPU."""
+"""Shares of a GPU by claims (docs/examples/share-claims.yaml), and booked claims for all of it or a share."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -128,4 +128,41 @@ def test_two_claims_have_one_gpu_a_third_waits_and_a_booked_pod_takes_it(
     playground.await_that(
         "no device is kept any more", lambda: not playground.kube.list(TAINT_RULES).items or None
     )
+    playground.laws.check()
+
+
+def amount(gibibytes: int) -> dict[str, object]:
+    return {"capacity": {"requests": {"memory": f"{gibibytes}Gi"}}}
+
+
+def test_who_frees_just_the_missing_memory_leaves_for_a_booked_share(
+    playground: Playground, alice: Person, bob: Person
+) -> None:
+    model = model_of(playground)
+    assert model is not None
+    first = min(device.index for device in inventory_of(playground.node(NODE)) if device.model == model)
+    for name, gibibytes in (("most", 51), ("ten", 10), ("twenty", 20)):
+        template(playground, name, first, **amount(gibibytes))
+    before = {}
+    for name, of in (("large", "most"), ("small", "ten")):
+        bob.create(claiming(name, of))
+        playground.await_phase([name])
+        before[name] = playground.pod(name).metadata.uid
+
+    alice.book(model=model, memory=20 * 1024)
+    alice.create(claiming("alice", "twenty"))
+    for number in range(5):
+        bob.create(claiming(f"rival-{number}", "ten"))
+    playground.await_phase(["alice"])
+    mine = sight(playground, "alice")
+    assert (mine.gpu_minors, mine.env[names.GPU_MEMORY_VARIABLE]) == ((first,), str(20 * 1024))
+    assert playground.pod("large").metadata.uid == before["large"]
+    playground.await_that(
+        "bob's smaller pod is back",
+        lambda: playground.pod("small").metadata.annotation(names.RECREATED_FROM) == before["small"],
+    )
+    playground.await_that(
+        "no device is kept any more", lambda: not playground.kube.list(TAINT_RULES).items or None
+    )
+    assert not any(playground.pod(f"rival-{number}").spec.node_name for number in range(5))
     playground.laws.check()

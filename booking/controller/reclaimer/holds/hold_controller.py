@@ -162,6 +162,8 @@ class HoldController:
             ApiError: it could not be written.
         """
         uid, hold, at = plan.pod.metadata.uid, plan.hold, self._clock.monotonic()
+        if plan.is_steered and not self._taint_rules.keep_ahead(plan.pod, hold):
+            return  # it is planned again
         self._needed.setdefault(uid, needed)
         if plan.at_once:
             victims = filter(None, map(self._context.seen, hold.victims))

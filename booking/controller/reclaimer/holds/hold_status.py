@@ -172,10 +172,11 @@ def _claims_there(
 
 def _sharers(pod: Pod, hold: Hold, booking: Booking | None, snapshot: ReclaimerSnapshot) -> HoldStatus:
     """The status of a hold for shares: of those who have shares of its devices, those stay who leave room."""
-    view = snapshot.node_snapshots[hold.node][0]
+    mine, returned = _claims_there(pod, snapshot.node_snapshots[hold.node][0], snapshot)
+    view = snapshot.node_snapshots[hold.node][0].without_pods(mine)
     request = replace(gpu_request_of(pod, booking), hold=hold)
     theirs = {uid: snapshot.pods.get(uid) for uuid in hold.devices for uid in view.holders(uuid)}
-    after = view
+    after = view.without_pods(returned)
     for uid, holder in theirs.items():
         if holder is not None and is_stuck(holder, snapshot.now):
             if uid in hold.victims:

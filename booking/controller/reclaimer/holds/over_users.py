@@ -1,7 +1,8 @@
 """Evicting pods without a booking that use more memory of a GPU than their share.
 
 Only where an administrator wants it. They get the same notice as other victims; whoever uses no more than the
-share before it is over may stay. Disruption budgets are never overridden, since nobody waits.
+share before it is over may stay. Disruption budgets are never overridden, since nobody waits. Pods that have
+a share together by one claim leave together: once the notice of each is over, and no budget keeps one.
 
 A bare pod comes back without its share, whatever it asks for otherwise, so it cannot do it again. What a
 controller creates in its place has the share again, and may use too much again: then it stays for ten
@@ -24,6 +25,7 @@ from booking.controller.reclaimer.holds.notice_due import has_saved, notice_seco
 from booking.controller.reclaimer.holds.notices import Notices, notice, until_in
 from booking.controller.reclaimer.recent_requests import RecentRequests
 from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
+from booking.eviction.over_users import others
 from booking.eviction.settings import EvictionSettings
 from cluster import event_reasons, names
 from cluster.decide.exponential_backoff import exponential_backoff
@@ -42,6 +44,9 @@ REFUSED_AGAIN_AFTER: Final = 60.0
 
 def notice_text(until: datetime, one: OverUser) -> str:
     """The notice. It names no amount that changes from report to report."""
+    if one.pods > 1:
+        more, share = f"it uses, with all pods of its claim, more of GPU {one.device}", "their share"
+        return notice(until, f"{more} than {share} of {one.limit} MiB; if they use less, they stay")
     return notice(
         until,
         f"it uses more of GPU {one.device} than its share of {one.limit} MiB; if it uses less, it stays",
@@ -50,6 +55,11 @@ def notice_text(until: datetime, one: OverUser) -> str:
 
 def message(one: OverUser) -> str:
     """Why it had to leave, for its owner."""
+    if one.pods > 1:
+        return (
+            f"The {one.pods} pods of its claim used {one.used} MiB of GPU {one.device} together, and their"
+            f" share was {one.limit} MiB."
+        )
     return f"This pod used {one.used} MiB of GPU {one.device}, and its share was {one.limit} MiB."
 
 
@@ -115,12 +125,16 @@ class OverUsers:
         """Take one step for each; a step that fails is tried again."""
         self._refused = {uid: one for uid, one in self._refused.items() if uid in snapshot.pods}
         self._notices.forget_all_but(frozenset(snapshot.pods))
+        gone: set[str] = set()
         for uid, one in snapshot.over_users.items():
             pod = snapshot.pods[uid]
-            if uid in snapshot.victims or self._is_pausing(pod):
+            view, _ = snapshot.node_snapshots[pod.spec.node_name or ""]
+            together = [snapshot.pods[other] for other in sorted(others(one, view, snapshot) - gone)]
+            if uid in snapshot.victims or any(map(self._is_pausing, (pod, *together))):
                 continue
             try:
-                self._step(pod, one, snapshot)
+                if self._step(pod, one, together, snapshot):
+                    gone.add(uid)
             except ProtectedError as error:
                 self._context.metrics.evictions_blocked.inc()
                 self._note(pod, protected_by(error.budgets, pod.metadata.namespace))
@@ -143,15 +157,26 @@ class OverUsers:
             self._context.write_event(pod, event_reasons.EVICTIONS_BLOCKED, text)
         self._refused[pod.metadata.uid] = (self._clock.monotonic() + REFUSED_AGAIN_AFTER, blocker)
 
-    def _step(self, pod: Pod, one: OverUser, snapshot: ReclaimerSnapshot) -> None:
-        seconds = notice_seconds(pod, self._terms)
+    def _step(self, pod: Pod, one: OverUser, together: list[Pod], snapshot: ReclaimerSnapshot) -> bool:
+        """Returns whether it leaves; ``together``: who else has the share, and does not leave yet."""
         text = self._notice(pod, one, snapshot.now)
-        until = until_in(text) or snapshot.now
-        given = until - timedelta(seconds=seconds)
-        if seconds and snapshot.now < until and not has_saved(pod, given, snapshot.now):
+        if not self._is_due(pod, text, snapshot.now):
             self._notices.give(pod, text)
-        elif snapshot.knows_bookings and self._recent_requests.is_due(pod.metadata.uid):
-            self._evict(pod, one, text)
+            return False
+        notices = ((each, self._notice(each, one, snapshot.now)) for each in together)
+        if not all(self._is_due(each, theirs, snapshot.now) for each, theirs in notices):
+            return False
+        if not snapshot.knows_bookings or not self._recent_requests.is_due(pod.metadata.uid):
+            return False
+        for each in together:
+            self._context.evictor.ask(each)
+        return self._evict(pod, one, text)
+
+    def _is_due(self, pod: Pod, text: str, now: datetime) -> bool:
+        """Whether its notice is over."""
+        seconds = notice_seconds(pod, self._terms)
+        until = until_in(text) or now
+        return not seconds or now >= until or has_saved(pod, until - timedelta(seconds=seconds), now)
 
     def _notice(self, pod: Pod, one: OverUser, now: datetime) -> str:
         """Its notice; one that it has already is kept, whichever process gave it."""
@@ -165,7 +190,7 @@ class OverUsers:
                 return text
         return notice_text(latest, one)
 
-    def _evict(self, pod: Pod, one: OverUser, text: str) -> None:
+    def _evict(self, pod: Pod, one: OverUser, text: str) -> bool:
         has_notice = pod.metadata.annotation(names.NOTICE) == text
         why = EvictionCause(
             "overuse",
@@ -179,10 +204,11 @@ class OverUsers:
             self._context.evictor.evict(pod, why, is_valid=is_valid)
         except TooLateError as error:
             log.info("a pod that used too much of a GPU is not evicted now", pod=pod.key, reason=str(error))
-            return
+            return False
         self._replacements.note(pod, self._clock.now(), self._clock.monotonic())
         self._context.metrics.terminations.labels("overuse").inc()
         log.info("a pod that uses too much of a GPU is evicted", pod=pod.key, used=one.used, share=one.limit)
+        return True
 
     def _still_uses_too_much(self, uid: str) -> bool:
         begun = self._clock.monotonic()

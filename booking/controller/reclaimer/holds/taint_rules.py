@@ -2,11 +2,13 @@
 
 kube-scheduler chooses the devices of claims itself, and does not ask us. So before a victim leaves, there is
 a DeviceTaintRule for each device of the hold, and it is old enough for kube-scheduler to know it: nothing
-acknowledges that. Names follow from pod and device: after a crash the same rules are asked for again. Every
-rule whose hold is gone is removed, also an earlier process's. A dead controller leaves devices unused, never
-given away.
+acknowledges that. Where bookings say on which device a share must be, other devices with room are kept from
+everybody meanwhile. Names follow from pod, device and value: after a crash the same rules are asked for
+again. Every rule whose hold is gone is removed, also an earlier process's. A dead controller leaves devices
+unused, never given away.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -17,6 +19,7 @@ from booking.controller.reclaimer.api_failures import ApiFailures
 from booking.controller.reclaimer.recent_requests import RecentRequests
 from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from cluster import claim_names, names
+from cluster.decide.request import gpu_request_of
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import TAINT_RULES
@@ -27,6 +30,8 @@ from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
+NOT: Final = "not-"
+"""Begins the value of a taint that no claim tolerates."""
 SEEN_WITHIN: Final = 5.0
 """Seconds within which our watch delivers what we wrote: rules, and the holds that they belong to."""
 
@@ -58,6 +63,10 @@ class TaintRules:
         """Name -> uid of a rule that we removed, while our watch still shows it."""
         self._useless: dict[str, float] = {}
         """Name of another process's rule -> since when it has no hold; monotonic seconds."""
+        self._ahead: dict[str, tuple[Pod, Hold, float]] = {}
+        """Uid -> a pod whose hold is yet to be written, that hold, and when it was last wanted."""
+        self._swept: ReclaimerSnapshot | None = None
+        """The last snapshot."""
         self._requests = RecentRequests(clock)
 
     def keep(self, pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot) -> bool:
@@ -82,10 +91,18 @@ class TaintRules:
         now = self._clock.monotonic()
         return all(now - self._standing[name].since >= KNOWN_AFTER for name in wanted)
 
+    def keep_ahead(self, pod: Pod, hold: Hold) -> bool:
+        """The same for a hold that is written once kube-scheduler keeps its devices; call it until then."""
+        self._ahead[pod.metadata.uid] = (pod, hold, self._clock.monotonic())
+        return self._swept is not None and self.keep(pod, hold, self._swept)
+
     def sweep(self, snapshot: ReclaimerSnapshot) -> None:
         """Remove the rules of pods that are bound or gone, or whose hold is on other devices."""
-        wanted: set[str] = set()
-        for uid, hold in snapshot.holds.items():
+        self._swept = snapshot
+        wanted, now = set[str](), self._clock.monotonic()
+        self._ahead = {uid: one for uid, one in self._ahead.items() if now - one[2] < SEEN_WITHIN}
+        ahead = {uid: hold for uid, (_, hold, _) in self._ahead.items()}
+        for uid, hold in {**ahead, **snapshot.holds}.items():
             pod = snapshot.pods.get(uid)
             if pod is not None and not pod.spec.node_name and is_live(pod):
                 wanted |= (self._wanted(pod, hold, snapshot) or {}).keys()
@@ -135,12 +152,28 @@ class TaintRules:
         keys = pod.claims.keys_of(len(called))
         if len(called) != len(hold.devices) or keys is None or not all(called):
             return None
-        return {
-            body["metadata"]["name"]: body
-            for body in (
-                self._rule(pod, hold.node, name, key) for name, key in zip(called, keys, strict=True) if name
-            )
-        }
+        elsewhere = f"{NOT}{pod.metadata.uid}"
+        rules = [
+            *((name, key) for name, key in zip(called, keys, strict=True) if name),
+            *((name, elsewhere) for name in self._astray(pod, hold, snapshot)),
+        ]
+        bodies = [self._rule(pod, hold.node, name, key) for name, key in rules]
+        return {body["metadata"]["name"]: body for body in bodies}
+
+    @staticmethod
+    def _astray(pod: Pod, hold: Hold, snapshot: ReclaimerSnapshot) -> Iterator[str]:
+        """Devices of which the pod could get its share now, and bookings do not allow it: nobody gets them.
+
+        In names of the ResourceSlices. kube-scheduler takes the first device with room.
+        """
+        need, known = snapshot.needs.get(pod.metadata.uid), snapshot.node_snapshots.views.get(hold.node)
+        if hold.memory is None or need is None or known is None:
+            return
+        request = snapshot.share_places.confined(gpu_request_of(pod, need.booking), need.booking)
+        for device in known.devices:
+            has_room = known.room(device).memory >= hold.memory and device.uuid not in hold.devices
+            if device.claimed_as and has_room and not request.may_share(device.uuid):
+                yield device.claimed_as
 
     def _rule(self, pod: Pod, node: str, device: str, key: str) -> Json:
         uid = pod.metadata.uid

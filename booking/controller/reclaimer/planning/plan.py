@@ -47,6 +47,8 @@ class Plan:
     """Whether the pod's queue gate is removed by the same write."""
     gang: str = ""
     """The key of the gang whose holds are written one after the other; empty for a single pod."""
+    is_steered: bool = False
+    """Whether nobody has to leave, but a claim must not get another device: it waits until that is sure."""
     at_once: bool = False
     """Whether none of its devices is free: then nothing has to be awaited before the victims' notices."""
 
@@ -277,7 +279,11 @@ class Round:
             self._shares.take(node, shared)
             self._cluster_objects = self._cluster_objects.placing(asks.pod, node)
             self._search.changed(node)
-            return self._on_free(asks, node, shared.uuids) if node in self._keeps_free_on else None
+            # Of a claim kube-scheduler would choose another device as well.
+            is_steered = asks.request.is_confined and asks.request.is_by_claims
+            is_kept = is_steered or node in self._keeps_free_on
+            made = self._on_free(asks, node, shared.uuids) if is_kept else None
+            return dataclass_replace(made, is_steered=is_steered) if made else None
         self.lacks_devices = True
         choice = self._shares.best(asks)
         if choice is None or choice.waits:

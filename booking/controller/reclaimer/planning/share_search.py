@@ -168,18 +168,21 @@ class ShareSearch:
         for part in self._taken.get(node, ()):
             stays = stays.plus(part) if part.device == uuid else stays
         for holder, part in known.parts:
-            fate = self._candidates.fate(holder)
-            waits = waits or fate == "outgoing"
-            if fate == "evictable":
-                sharers.append(Sharer(self._candidates.victim(holder, uuid), part))
-            elif fate == "stays":
+            theirs = (holder, *known.mates.get(holder.uid, ()))
+            fates = {one.uid: self._candidates.fate(one) for one in theirs}
+            waits = waits or "outgoing" in fates.values()
+            go = [self._candidates.victim(one, uuid) for one in theirs if fates[one.uid] == "evictable"]
+            if "stays" in fates.values():
                 stays = stays.plus(part)
+            elif go:
+                sharers.append(Sharer(replace(go[0], sharers=tuple(go[1:])), part))
         return _Floor(known.device, stays, bool(known.parts), waits, tuple(sharers))
 
     @staticmethod
     def _choice(node: str, floors: Iterable[_Floor], victims: tuple[Victim, ...]) -> VictimSelection:
         theirs = tuple(floors)
-        ordered = tuple(sorted(victims, key=lambda victim: victim.uid))
+        everyone = (one for victim in victims for one in victim.all)
+        ordered = tuple(sorted(everyone, key=lambda victim: victim.uid))
         waits = any(floor.waits for floor in theirs)
         cost: Price = price(ordered) if ordered else NO_VICTIMS
         busy = sum(floor.is_busy for floor in theirs)

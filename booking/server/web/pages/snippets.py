@@ -46,6 +46,7 @@ spec:
 def _claiming(record: Record, gpus: int, driver: str) -> str:
     profile, name = names.mig_profile(record.model), f"for-{record.id}"
     kind = "mig" if profile else "gpu"
+    share = f"\n          capacity: {{requests: {{memory: {record.memory}Mi}}}}" if record.memory else ""
     return f"""apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata:
@@ -57,7 +58,7 @@ spec:
       - name: gpu
         exactly:
           deviceClassName: {kind}.nvidia.com
-          count: {gpus}
+          count: {1 if share else gpus}{share}
           selectors:
           - cel:
               expression: {expression_of(record.model, driver)}

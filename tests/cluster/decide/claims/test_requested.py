@@ -18,7 +18,6 @@ CLASSES = {
     for name, driver in (("gpu", names.DRA_DRIVER), ("nic", "nic.example.com"))
 }
 Json = dict[str, Any]
-PART = "its claim asks for a part of a device (capacity memory)"
 
 
 def judge(terms: Terms) -> Accepted:
@@ -171,6 +170,43 @@ def test_all_devices_are_those_of_any_node_where_nodes_have_as_many() -> None:
     assert (found.problem, found.count) == (None, 2)
 
 
+@pytest.mark.parametrize(
+    ("request_", "shared", "memory", "is_known"),
+    [
+        (exactly(capacity={"requests": {"memory": "10Gi"}}), True, 10240, True),
+        (exactly(capacity={"requests": {"memory": "1"}}), True, 256, True),
+        (exactly(capacity={"requests": {"memory": "10Gi"}}), False, 0, True),
+        (exactly(capacity={"requests": {"memory": "10Gi"}}), None, 10240, False),
+        (exactly(capacity={"requests": {"memory": "10Gi"}}, count=2), True, 10240, False),
+        (exactly(capacity={"requests": {"memory": "10Gi"}}, count=2), False, 0, True),
+        (exactly(), True, 0, True),
+        (exactly(), None, 0, True),
+    ],
+)
+def test_an_amount_is_a_share_where_devices_can_be_shared(
+    *, request_: Json, shared: bool | None, memory: int, is_known: bool
+) -> None:
+    some = Accepted(frozenset({"GPU-0"}), frozenset({"A100"}), shared=shared)
+    claims = {"c": a_claim({"exactly": request_})}
+    found = requested_by(claims, CLASSES, Rules(judge=lambda _terms: some))
+    assert found is not None
+    assert (found.memory, found.problem is None) == (memory, is_known)
+
+
+def test_the_memory_that_a_claim_has_is_its_share_and_whole_devices_beside_it_are_none() -> None:
+    share = {"exactly": exactly(capacity={"requests": {"memory": "10Gi"}})}
+    assert [
+        one and one.memory for one in (of_unjudged(share), of_unjudged(share, {"exactly": exactly()}))
+    ] == [
+        10240,
+        0,
+    ]
+
+
+def of_unjudged(*requests: Json) -> PodClaims | None:
+    return requested_by({"c": a_claim(*requests)}, CLASSES, Rules())
+
+
 def test_where_nobody_plans_the_fewest_devices_count_that_will_do() -> None:
     """The filter must not refuse a node on which a later alternative fits."""
     for claim, least in (
@@ -196,7 +232,7 @@ def judged(expression: str, _driver: str, _device: Any) -> bool | None:
         (Terms(capacity=(("memory", "30Gi"),)), {"capacity": {"memory": {"value": "80Gi"}}}, True),
         (Terms(capacity=(("memory", "90Gi"),)), {"capacity": {"memory": {"value": "80Gi"}}}, False),
         (Terms(capacity=(("d/memory", "1"),)), {"capacity": {"memory": {"value": "80Gi"}}}, False),
-        (Terms(capacity=(("memory", "1"),)), {"allowMultipleAllocations": True}, PART),
+        (Terms(capacity=(("memory", "1"),)), {"allowMultipleAllocations": True}, False),
     ],
 )
 def test_a_device_is_judged_in_kube_schedulers_order(

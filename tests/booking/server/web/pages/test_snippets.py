@@ -47,6 +47,16 @@ def test_a_booking_of_gpus_by_claim_is_used_by_a_claim(site: Site, model: str, k
     assert container["resources"] == {"claims": [{"name": claim["name"]}]}
 
 
+def test_a_booking_of_shares_by_claim_is_used_by_a_claim_for_so_much(site: Site) -> None:
+    now = site.clock.now()
+    record = site.add(now, now + DAY, user="alice", model=BY_CLAIM, count=2, memory=20480, node="node-a")
+    text = snippet(record, names.CLAIM_RESOURCE, gpus=2)
+    template, _ = yaml.safe_load_all(text.split("END'", 1)[1].rsplit("END", 1)[0])
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    assert request["exactly"]["capacity"] == {"requests": {"memory": "20480Mi"}}
+    assert request["exactly"]["count"] == 1
+
+
 def test_people_read_by_which_way_a_booking_is_used(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, user="alice", model=BY_CLAIM, node="node-a")
