@@ -362,5 +362,5 @@ def is_for_gpus(pod: Pod) -> bool:
 
 def requested_models(pod: Pod) -> frozenset[str]:
     """Models that the pod accepts, in label form; empty for any."""
-    text = pod.metadata.annotation(names.MODEL) or ""
-    return frozenset(names.model_label(part) for part in text.split(",") if part.strip())
+    text = pod.metadata.annotation(names.MODEL)
+    return frozenset(names.model_label(part) for part in text.split(",") if part.strip()) if text else frozenset()
