@@ -120,10 +120,7 @@ class _Request:
         """The request as the WSGI app reads it."""
         path, _, query = self.target.decode("latin-1").partition("?")
         body = b"".join(self.body)
-        named = {
-            _variable(name): value.decode("latin-1")
-            for name, value in self.headers.items()
-        }
+        named = {_variable(name): value.decode("latin-1") for name, value in self.headers.items()}
         return named | {
             "REQUEST_METHOD": method,
             "PATH_INFO": path,
