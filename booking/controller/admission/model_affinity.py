@@ -56,7 +56,7 @@ def without_model_affinity(spec: Json, wish: str | None) -> Json:
 
 
 def _terms(wish: str | None) -> list[dict[str, Any]]:
-    """Alternatives: a node with one of the models, or one of which the models are not known; empty without a wish."""
+    """Alternatives: a node with one of the models, or one of unknown models; empty without a wish."""
     labels = sorted({model[:LONGEST_LABEL].strip("-_.") for model in models_in(wish)})
     if not labels or any(not label or _MIG_PROFILE.match(label) for label in labels):
         return []
