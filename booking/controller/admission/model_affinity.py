@@ -21,32 +21,35 @@ from cluster.objects.pods import models_in
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _MIG_PROFILE: Final = re.compile(r"[0-9]+(c\.[0-9]+)?g\.")
 """Beginning of a MIG profile, which no label of a node has as its model."""
+_UNKNOWN: Final = {"matchExpressions": [{"key": names.MODELS_LABELLED, "operator": "DoesNotExist"}]}
+"""Nodes that may have any model. Nobody else writes this term: by it ours are known again."""
 
 
 def with_model_affinity(spec: Json, wish: str | None) -> Json:
-    """The spec with the terms; as it is where labels cannot express the wish, or terms are required already.
+    """The spec with the terms, in place of those that it was given for another wish.
 
-    Those would have to be rewritten, and then their manifest could not be applied to the pod again.
+    Without them where labels cannot express the wish, or the pod has required terms of its own: those would
+    have to be rewritten, and then its manifest could not be applied to it again.
 
     Args:
         spec: of a pod with GPUs.
         wish: its annotation ``names.MODEL``.
     """
-    terms = _terms(wish)
-    affinity = spec.get("affinity") or {}
+    bare, terms = without_model_affinity(spec), _terms(wish)
+    affinity = bare.get("affinity") or {}
     of_nodes = affinity.get("nodeAffinity") or {}
-    if not terms or of_nodes.get(_REQUIRED) or spec.get("nodeName") or spec.get("resourceClaims"):
-        return spec
+    if not terms or of_nodes.get(_REQUIRED) or bare.get("nodeName") or bare.get("resourceClaims"):
+        return bare
     of_nodes = {**of_nodes, _REQUIRED: {"nodeSelectorTerms": terms}}
-    return {**spec, "affinity": {**affinity, "nodeAffinity": of_nodes}}
+    return {**bare, "affinity": {**affinity, "nodeAffinity": of_nodes}}
 
 
-def without_model_affinity(spec: Json, wish: str | None) -> Json:
-    """The spec without the terms that ``with_model_affinity`` has written for this wish."""
+def without_model_affinity(spec: Json) -> Json:
+    """The spec without the terms that ``with_model_affinity`` has written."""
     affinity = spec.get("affinity") or {}
     of_nodes = affinity.get("nodeAffinity") or {}
-    terms = _terms(wish)
-    if not terms or of_nodes.get(_REQUIRED) != {"nodeSelectorTerms": terms}:
+    terms = (of_nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
+    if _UNKNOWN not in terms:
         return spec
     rest = {key: value for key, value in of_nodes.items() if key != _REQUIRED}
     others = {key: value for key, value in affinity.items() if key != "nodeAffinity"}
@@ -61,5 +64,4 @@ def _terms(wish: str | None) -> list[dict[str, Any]]:
     if not labels or any(not label or _MIG_PROFILE.match(label) for label in labels):
         return []
     wanted = [{"key": f"{names.MODEL_LABEL}{label}", "operator": "Exists"} for label in labels]
-    unknown = {"key": names.MODELS_LABELLED, "operator": "DoesNotExist"}
-    return [{"matchExpressions": [one]} for one in (*wanted, unknown)]
+    return [*({"matchExpressions": [one]} for one in wanted), _UNKNOWN]

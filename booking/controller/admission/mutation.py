@@ -130,9 +130,8 @@ def given_up(pod: Json, message: str, scheduler: str, *, zero: frozenset[str] = 
 
 def _given_back(pod: Json, scheduler: str) -> Json:
     """The pod with scheduler and PriorityClass as its user gave them; without our gate and model terms."""
-    annotations = pod["metadata"].get("annotations") or {}
-    before = replaced_in(annotations)
-    spec = dict(without_model_affinity(with_gate(pod["spec"], set_it=False), annotations.get(names.MODEL)))
+    before = replaced_in(pod["metadata"].get("annotations") or {})
+    spec = dict(without_model_affinity(with_gate(pod["spec"], set_it=False)))
     if spec.get("priorityClassName") in _CLASSES:
         spec = {key: value for key, value in spec.items() if key not in {"priorityClassName", *_OF_CLASS}}
         if before.priority_class_name:

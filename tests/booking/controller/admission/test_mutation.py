@@ -212,6 +212,13 @@ def test_a_pod_that_admission_sees_again_keeps_its_terms() -> None:
     assert affinity_of(spec_of(again)) == {REQUIRED: TERMS}
 
 
+def test_a_pod_that_is_created_from_another_one_s_manifest_has_the_terms_for_its_own_model() -> None:
+    spec = spec_of(pod(annotations={names.MODEL: "NVIDIA-H200"}, affinity={"nodeAffinity": PREFERRED}))
+    copied = {"metadata": {"annotations": WISHED}, "spec": spec}
+    assert affinity_of(spec_of(copied)) == {**PREFERRED, REQUIRED: TERMS}
+    assert affinity_of(spec_of({"metadata": {}, "spec": spec})) == PREFERRED
+
+
 @pytest.mark.parametrize(
     ("wish", "spec"),
     [
