@@ -99,6 +99,7 @@ def test_kube_scheduler_does_not_ask_for_a_pod_whose_model_is_full_and_places_it
     field: Field,
 ) -> None:
     """On two nodes eight GPUs are free, of another model."""
+    field.clear()
     pods = {f"has-{model}-{number}".lower(): model for model in (A100, A6000) for number in range(4)}
     for name, model in pods.items():
         field.create(name, scheduler=DEDICATED.gpu_pods, gpus=1, node=2, annotations={names.MODEL: model})
@@ -107,12 +108,12 @@ def test_kube_scheduler_does_not_ask_for_a_pod_whose_model_is_full_and_places_it
     before = questions(field)
     affinity = with_model_affinity({}, A6000)["affinity"]
     wish = {"annotations": {names.MODEL: A6000}, "affinity": affinity}
-    field.create("waits", scheduler=DEDICATED.gpu_pods, gpus=1, **wish)
-    field.await_unschedulable("waits")
+    field.create("later", scheduler=DEDICATED.gpu_pods, gpus=1, **wish)
+    field.await_unschedulable("later")
     assert questions(field) == before
 
     field.kube.delete(PODS, list(pods)[-1], namespace=NAMESPACE, grace_seconds=0)
-    assert field.placed("waits") == {"waits": 2}
+    assert field.placed("later") == {"later": 2}
     field.clear()
 
 
