@@ -253,6 +253,9 @@ STORE: Final = f"{STATE_DOMAIN}/store"
 MODEL_LABEL: Final = f"model.{DOMAIN}/"
 """Labels of a Node, by its agent: ``model.gpu-booking.io/<model>`` is how many GPUs of that model it has."""
 
+MODELS_LABELLED: Final = f"{MODEL_LABEL}all"
+"""Label of a Node, by its agent, beside those of all of its models: how many GPUs it has of them together."""
+
 # --- other people's keys -----------------------------------------------------------------------------
 HUB_USER: Final = "hub.jupyter.org/username"
 """On JupyterHub's pods: the annotation is the raw user name, the label of that key one of its encodings."""

@@ -4,8 +4,7 @@ Each kind has a store, which a reflector fills (``of``); decisions read them her
 and knows no threads.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from cluster import names
 from cluster.cache.adoption import Adoption
 from cluster.cache.claims import CLAIM_KINDS, ClaimOptions, Claims
 from cluster.cache.cover import Cover
+from cluster.cache.fair_lock import Guarded
 from cluster.cache.leases import KubeletLeases, Leases
 from cluster.cache.node_snapshots import NodeSnapshot, NodeSnapshots
 from cluster.cache.placement_needs import PlacementNeeds
@@ -99,6 +99,7 @@ class ClusterCache:
         self._guard = Guard(VERSIONED)
         self._lock = self._guard.lock
         self._ledger = Ledger(sources)
+        self._guarded = Guarded(self._lock, self._ledger)
         self.liveness: Final = liveness or Liveness()
         """Signs of life of the node agents."""
         leases = Leases(self._guard, self.liveness, clock)
@@ -178,11 +179,9 @@ class ClusterCache:
                 return self._stores.setdefault(kind, made)
         return self._stores[kind]
 
-    @contextmanager
-    def locked(self) -> Iterator[Ledger]:
-        """The ledger, with exclusive access to it and to everything else in here."""
-        with self._lock:
-            yield self._ledger
+    def locked(self) -> Guarded[Ledger]:
+        """A context: the ledger, with exclusive access to it and to everything else in here."""
+        return self._guarded
 
     def on_change(self, notify: Callable[[], None]) -> None:
         """Register a callback that is called without arguments after each change.

@@ -232,10 +232,10 @@ def is_short(view: NodeView, node: Node | None, pods: Mapping[str, Pod]) -> bool
             allocatable under the present one.
     """
     allocatable = (node.status.allocatable if node else None) or {}
-    for resource, models in view.healthy_by_model.items():
+    for resource, healthy in view.healthy_count.items():
         if resource == names.CLAIM_RESOURCE:
             continue  # kubelets report no devices of claims
-        missing = sum(map(len, models.values())) - _count(allocatable.get(resource, 0))
+        missing = healthy - _count(allocatable.get(resource, 0))
         if missing > 0 and missing > _under_another_name(view, resource, pods):
             return True
     return False

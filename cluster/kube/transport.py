@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
@@ -205,6 +205,9 @@ class _Pool(_Brief, HTTPSConnectionPool):
         return made
 
 
+_Answer = TypeVar("_Answer", BaseHTTPResponse, BriefAnswer)
+
+
 class Transport:
     """A pool of connections to one API server."""
 
@@ -224,6 +227,8 @@ class Transport:
         self._timeouts = timeouts
         self._began: datetime | None = None
         """The API server's time at the zero of our monotonic clock, by its last answer."""
+        self._dated: tuple[str, datetime] = ("", datetime.min.replace(tzinfo=UTC))
+        """The last date of an answer, and when that was."""
         self._pools = connection.pools(connections, _OPTIONS)
         self._pools.pool_classes_by_scheme = {"http": _Brief, "https": _Pool}
         # Looked up once: finding the pool of an address takes a sixth of the time of a request.
@@ -249,7 +254,10 @@ class Transport:
             Unreachable: no answer, or a broken one.
             Unsent: no connection, or none in time.
         """
-        return self._answer(call, read_timeout=self._timeouts.read, stream=False).data or b""
+        pool, until, read = self._pool, _Until.of(call, self._clock.monotonic()), self._timeouts.read
+        if call.is_brief and isinstance(pool, _Brief) and pool.proxy is None:
+            return self._answer(call, lambda: self._brief(pool, call, until, read_timeout=read)).body
+        return self._answer(call, lambda: self._whole(call, until, read_timeout=read)).data or b""
 
     def stream(self, call: Call, *, silence: float) -> "Stream":
         """Send a request; returns its answer to be read while it arrives.
@@ -258,21 +266,23 @@ class Transport:
             StatusError: 4xx or 5xx.
             Unreachable: no answer.
         """
-        return Stream(self._answer(call, read_timeout=silence, stream=True), call.request)
+        until = _Until.of(call, self._clock.monotonic())
+        answer = self._answer(call, lambda: self._whole(call, until, read_timeout=silence, stream=True))
+        return Stream(answer, call.request)
 
     def close(self) -> None:
         """Close the idle connections."""
         self._pools.clear()
         self._pool = self._pools.connection_from_url(self._server)
 
-    def _answer(self, call: Call, *, read_timeout: float, stream: bool) -> BaseHTTPResponse:
-        until = _Until.of(call, self._clock.monotonic())
-        answer = self._exchange(call, until, read_timeout=read_timeout, stream=stream)
+    def _answer(self, call: Call, exchange: Callable[[], _Answer]) -> _Answer:
+        """The answer to a request that is sent by a function, twice if need be; not a refusal."""
+        answer = exchange()
         if answer.status == HTTPStatus.UNAUTHORIZED:
             # The server has done nothing yet; the token may just have been rotated.
             self._credentials.invalidate()
             _discard(answer)
-            answer = self._exchange(call, until, read_timeout=read_timeout, stream=stream)
+            answer = exchange()
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise refused(call.request, _refusal(answer))
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
@@ -282,25 +292,28 @@ class Transport:
             )
         return answer
 
-    def _exchange(
-        self, call: Call, until: "_Until", *, read_timeout: float, stream: bool
-    ) -> BaseHTTPResponse:
+    def _sent_headers(self, call: Call) -> dict[str, str]:
         headers = dict(self._headers)
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         token = self._credentials.token()
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        url = self._root + call.path + ("?" + urlencode(call.query) if call.query else "")
-        pool = self._pool
-        if call.is_brief and not stream and isinstance(pool, _Brief) and pool.proxy is None:
-            return self._brief(pool, call, until, url=url, headers=headers, read_timeout=read_timeout)
+        return headers
+
+    def _url(self, call: Call) -> str:
+        return self._root + call.path + ("?" + urlencode(call.query) if call.query else "")
+
+    def _whole(
+        self, call: Call, until: "_Until", *, read_timeout: float, stream: bool = False
+    ) -> BaseHTTPResponse:
+        """The answer by urllib3."""
         try:
-            answer = pool.request(
+            answer = self._pool.request(
                 call.verb,
-                url,
+                self._url(call),
                 body=call.body,
-                headers=headers,
+                headers=self._sent_headers(call),
                 timeout=self._timeout(call, until, read_timeout),
                 retries=False,
                 redirect=False,
@@ -313,17 +326,9 @@ class Transport:
         self._note_date(answer.headers.get("Date"))
         return answer
 
-    def _brief(
-        self,
-        pool: _Brief,
-        call: Call,
-        until: "_Until",
-        *,
-        url: str,
-        headers: dict[str, str],
-        read_timeout: float,
-    ) -> BaseHTTPResponse:
-        """As ``_exchange``, past everything of urllib3 but its pool and its way to connect."""
+    def _brief(self, pool: _Brief, call: Call, until: "_Until", *, read_timeout: float) -> BriefAnswer:
+        """The answer, past everything of urllib3 but its pool and its way to connect."""
+        headers = {"Host": self._host, **self._sent_headers(call)}
         connect = self._connecting(call, until, self._clock.monotonic())
 
         def left() -> float:
@@ -333,14 +338,14 @@ class Transport:
             return seconds
 
         try:
-            request = request_bytes(call.verb, url, {"Host": self._host, **headers}, call.body or b"")
+            request = request_bytes(call.verb, self._url(call), headers, call.body or b"")
             answer = pool.exchange(request, connect, left)
         except (ConnectTimeoutError, NewConnectionError) as error:
             raise Unsent(call.request, str(error)) from error
         except (HTTPError, OSError) as error:
             raise Unreachable(call.request, str(error)) from error
         self._note_date(answer.headers.get("date"))
-        return HTTPResponse(answer.body, answer.headers, answer.status)
+        return answer
 
     def _timeout(self, call: Call, until: "_Until", read: float) -> urllib3.Timeout:
         """Timeouts for the connection, TCP and TLS each, and for the answer."""
@@ -358,12 +363,15 @@ class Transport:
     def _note_date(self, date: str | None) -> None:
         if date is None:
             return
-        try:
-            theirs = parsedate_to_datetime(date)
-        except ValueError:
-            return
-        since = timedelta(seconds=self._clock.monotonic())
-        self._began = theirs.replace(tzinfo=theirs.tzinfo or UTC) - since
+        text, theirs = self._dated
+        if date != text:  # many answers come within one second
+            try:
+                theirs = parsedate_to_datetime(date)
+            except ValueError:
+                return
+            theirs = theirs.replace(tzinfo=theirs.tzinfo or UTC)
+            self._dated = date, theirs
+        self._began = theirs - timedelta(seconds=self._clock.monotonic())
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,14 +437,15 @@ class Stream:
                 _discard(self._answer)
 
 
-def _refusal(answer: BaseHTTPResponse) -> Refusal:
+def _refusal(answer: BaseHTTPResponse | BriefAnswer) -> Refusal:
     try:
-        body = answer.data or b""
+        body = answer.body if isinstance(answer, BriefAnswer) else answer.data or b""
     except (HTTPError, OSError):
         body = b""
-    return refusal_of(answer.status, body, retry_after=answer.headers.get("Retry-After"))
+    return refusal_of(answer.status, body, retry_after=answer.headers.get("retry-after"))
 
 
-def _discard(answer: BaseHTTPResponse) -> None:
-    answer.close()
-    answer.release_conn()
+def _discard(answer: BaseHTTPResponse | BriefAnswer) -> None:
+    if not isinstance(answer, BriefAnswer):  # of that nothing is left to be read
+        answer.close()
+        answer.release_conn()

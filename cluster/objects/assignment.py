@@ -66,6 +66,10 @@ def _as_requested(assignment: Assignment, pod: Pod) -> Assignment:
         needs = container_needs(pod)
     except QuantityError:
         return {}  # no such pod can be created
+    if len(needs) == 1 and assignment.keys() == {needs[0].name}:  # as the extender writes it, for most pods
+        (uuids,) = assignment.values()
+        if 0 < len(uuids) == needs[0].count and (len(uuids) == 1 or len(set(uuids)) == len(uuids)):
+            return assignment
     requested: dict[str, int] = {}
     for need in needs:
         requested[need.name] = requested.get(need.name, 0) + need.count

@@ -14,6 +14,7 @@ from cluster.objects.pods import Pod, requested_models
 from cluster.objects.quantity import QuantityError, parse_amount
 
 MIB: Final = 2**20
+NONE: Final[frozenset[str]] = frozenset()
 _LONGEST_NUMBER: Final = 12
 """Number of digits: more mebibytes than anything has."""
 
@@ -101,7 +102,7 @@ def device_selector_of(pod: Pod) -> DeviceSelector:
     """The pod's own requirements."""
     return DeviceSelector(
         models=requested_models(pod),
-        not_models=frozenset(names.model_label(part) for part in _listed(pod, names.NOT_MODEL)),
+        not_models=frozenset(map(names.model_label, _listed(pod, names.NOT_MODEL))),
         min_memory=_min_memory(pod),
         uuids=_listed(pod, names.UUID),
         not_uuids=_listed(pod, names.NOT_UUID),
@@ -123,12 +124,13 @@ def mebibytes(text: str) -> int:
 
 
 def _min_memory(pod: Pod) -> int:
+    text = pod.metadata.annotation(names.MIN_MEMORY)
     try:
-        return mebibytes(pod.metadata.annotation(names.MIN_MEMORY) or "0")
+        return mebibytes(text) if text else 0
     except QuantityError:
         return 0
 
 
 def _listed(pod: Pod, key: str) -> frozenset[str]:
-    parts = (part.strip() for part in (pod.metadata.annotation(key) or "").split(","))
-    return frozenset(part for part in parts if part)
+    text = pod.metadata.annotation(key)
+    return frozenset(part for each in text.split(",") if (part := each.strip())) if text else NONE

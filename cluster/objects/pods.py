@@ -360,7 +360,14 @@ def is_for_gpus(pod: Pod) -> bool:
     return asks_for_gpus(pod) or (bool(pod.spec.resource_claims) and has_class)
 
 
+_ANY: Final[frozenset[str]] = frozenset()
+
+
 def requested_models(pod: Pod) -> frozenset[str]:
     """Models that the pod accepts, in label form; empty for any."""
-    text = pod.metadata.annotation(names.MODEL) or ""
-    return frozenset(names.model_label(part) for part in text.split(",") if part.strip())
+    return models_in(pod.metadata.annotation(names.MODEL))
+
+
+def models_in(text: str | None) -> frozenset[str]:
+    """The models that an annotation ``names.MODEL`` lists, in label form; empty for any."""
+    return frozenset(names.model_label(part) for part in text.split(",") if part.strip()) if text else _ANY

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +36,12 @@ log = structlog.get_logger(__name__)
 LONGEST_HEAD_BYTES: Final = 64 * 1024
 CHECKED_EVERY: Final = 1.0
 """Seconds between two looks for connections that are idle or slow for too long."""
+
+
+@lru_cache(maxsize=64)
+def _variable(name: bytes) -> str:
+    """The WSGI variable of a header."""
+    return f"HTTP_{name.decode('latin-1').upper().replace('-', '_')}"
 
 
 class _RefusedError(Exception):
@@ -113,10 +120,7 @@ class _Request:
         """The request as the WSGI app reads it."""
         path, _, query = self.target.decode("latin-1").partition("?")
         body = b"".join(self.body)
-        named = {
-            f"HTTP_{name.decode('latin-1').upper().replace('-', '_')}": value.decode("latin-1")
-            for name, value in self.headers.items()
-        }
+        named = {_variable(name): value.decode("latin-1") for name, value in self.headers.items()}
         return named | {
             "REQUEST_METHOD": method,
             "PATH_INFO": path,

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import grpc
 
@@ -51,7 +52,7 @@ class PodsApi:
     def __init__(self, socket: Path, clock: Clock) -> None:
         self._socket = socket
         self._clock = clock
-        self._channel = channel(socket)
+        self._connected = _Connected(channel(socket))
         self._renewing = threading.Lock()
         self._last: Mapping[bytes, Pod] = {}
 
@@ -72,16 +73,16 @@ class PodsApi:
         patience = _Patience(self._clock, retries=RETRIES if patient else 0, ends=ends)
         reconnected = False
         while True:
-            used = self._channel
+            used = self._connected
             try:
                 answer = self._call(used, ends)
             except ValueError:
                 # Another thread has closed the channel; there is a new one.
-                if used is self._channel:
+                if used is self._connected:
                     raise
             except grpc.RpcError as error:
                 code = error.code()
-                if code is grpc.StatusCode.CANCELLED and used is not self._channel:
+                if code is grpc.StatusCode.CANCELLED and used is not self._connected:
                     continue
                 if code is grpc.StatusCode.UNAVAILABLE and not reconnected:
                     reconnected = True
@@ -105,9 +106,9 @@ class PodsApi:
         self._last = new
         return tuple(new.values())
 
-    def _call(self, used: grpc.Channel, ends: float) -> api_pb2.ListPodsResponse:
+    def _call(self, used: "_Connected", ends: float) -> api_pb2.ListPodsResponse:
         left = max(RETRY_EVERY, ends - self._clock.monotonic())
-        return api_pb2_grpc.PodsStub(used).ListPods(api_pb2.ListPodsRequest(), timeout=left)
+        return used.pods.ListPods(api_pb2.ListPodsRequest(), timeout=left)
 
     def is_missing(self) -> bool:
         """Whether this API is not served: a kubelet before 1.37, one with the API off, or none at all."""
@@ -125,13 +126,21 @@ class PodsApi:
             return str(error) if error.code in _SILENT else None
         return None
 
-    def _reconnect(self, used: grpc.Channel) -> None:
+    def _reconnect(self, used: "_Connected") -> None:
         """Replace the channel: it pauses after it has found a dead socket, a new one does not."""
         with self._renewing:
-            if used is not self._channel:
+            if used is not self._connected:
                 return
-            self._channel = channel(self._socket)
-        used.close()
+            self._connected = _Connected(channel(self._socket))
+        used.channel.close()
+
+
+class _Connected:
+    """A channel, and its calls, which are made once: that takes longer than to choose devices."""
+
+    def __init__(self, made: grpc.Channel) -> None:
+        self.channel: Final = made
+        self.pods: Final = api_pb2_grpc.PodsStub(made)
 
 
 class _Patience:

@@ -2,8 +2,9 @@
 
 Its labels describe one model for each node. If there are several, they describe the one with the most GPUs
 (of equal ones, the first). In addition every model that pods can get has a label of ours,
-``names.MODEL_LABEL``, with the number of its devices. We do not write ``gpu.clique``, the labels of virtual
-GPUs, or ``gfd.timestamp``, since we are another program.
+``names.MODEL_LABEL``, with the number of its devices, and ``names.MODELS_LABELLED`` says that these are all:
+admission relies on that. We do not write ``gpu.clique``, the labels of virtual GPUs, or ``gfd.timestamp``,
+since we are another program.
 """
 
 from collections import Counter
@@ -212,11 +213,12 @@ def _counted(product: Iterable[str], count: int, *, replicas: int) -> Labels:
 
 
 def _of_models(inputs: LabelInputs) -> Labels:
-    """The number of devices of each model that pods can get, including unhealthy ones."""
+    """The number of devices of each model that pods can get, including unhealthy ones, and of all models."""
     parts = () if inputs.strategy is MigStrategy.NONE else inputs.parts
     given = (*(one for one in inputs.whole if not one.partitioned), *parts)
     counts = Counter(label_value(one.published.model) for one in given)
-    return {names.MODEL_LABEL + model: str(count) for model, count in counts.items() if model}
+    found = {names.MODEL_LABEL + model: str(count) for model, count in counts.items() if model}
+    return found | {names.MODELS_LABELLED: str(counts.total())}
 
 
 def _nvidia(about: str, labels: Labels) -> Labels:

@@ -282,15 +282,20 @@ class ClusterState(ClusterCache):
     def awaits_answer(self, node: str) -> bool:
         """Whether as many pods are on their way to a node, unanswered, as its window is wide."""
         with self.locked() as ledger:
-            times = [self._unanswered.get(holding.uid) for holding in ledger.view(node).holdings]
-            since = [at for at in times if at is not None]
+            unanswered = self._unanswered
+            since = [unanswered[uid] for uid in ledger.holders_on(node) if uid in unanswered]
             return self.serving.is_full(node, since, monotonic=self.clock.monotonic())
 
     def awaiting_nodes(self) -> frozenset[str]:
         """The nodes that take no further pod until their kubelets have answered."""
         with self.locked() as ledger:
-            found = {holding.node for uid in self._unanswered if (holding := ledger.holding(uid))}
-            return frozenset(node for node in found if self.awaits_answer(node))
+            now, since = self.clock.monotonic(), dict[str, list[float]]()
+            for uid, at in self._unanswered.items():
+                if holding := ledger.holding(uid):
+                    since.setdefault(holding.node, []).append(at)
+            return frozenset(
+                node for node, times in since.items() if self.serving.is_full(node, times, monotonic=now)
+            )
 
     def places(self) -> BookedNodes:
         """The nodes that suit booked pods now; the same object as long as nothing has changed."""

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 import urllib3
 
+from booking.controller.admission.model_affinity import with_model_affinity
 from cluster import names
 from cluster.kube.client import KubeClient
 from cluster.kube.errors import NotFound
@@ -185,7 +186,7 @@ def _is_ready(url: str) -> bool:
 def gpu_pod(
     name: str, *, node: str | None = None, model: str | None = None, booked: bool = False
 ) -> dict[str, Any]:
-    """The body of a pod with one GPU, for any node or for a certain one.
+    """The body of a pod with one GPU, for any node or for a certain one, with what admission would write.
 
     Args:
         name: the pod's name.
@@ -196,13 +197,14 @@ def gpu_pod(
     where = {"kubernetes.io/hostname": node} if node else {}
     resources = {"limits": {names.GPU_RESOURCE: "1"}}
     annotations = {names.MODEL: model} if model else {}
+    spec = {
+        "schedulerName": names.SCHEDULER_NAME,
+        "priorityClassName": names.BOOKED_CLASS if booked else names.OPPORTUNISTIC_CLASS,
+        "nodeSelector": {kwok.LABEL: "true", **where},
+        "automountServiceAccountToken": False,
+        "containers": [{"name": "main", "image": "none", "resources": resources}],
+    }
     return {
         "metadata": {"name": name, "annotations": annotations | ({names.USER: ALICE} if booked else {})},
-        "spec": {
-            "schedulerName": names.SCHEDULER_NAME,
-            "priorityClassName": names.BOOKED_CLASS if booked else names.OPPORTUNISTIC_CLASS,
-            "nodeSelector": {kwok.LABEL: "true", **where},
-            "automountServiceAccountToken": False,
-            "containers": [{"name": "main", "image": "none", "resources": resources}],
-        },
+        "spec": with_model_affinity(spec, model),
     }

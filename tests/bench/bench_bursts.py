@@ -14,15 +14,13 @@ import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
 from cluster import names
-from cluster.kube.resources import NODES
-from cluster.objects.inventory import encode_inventory
 from cluster.process.clock import SystemClock
 from devcluster.product import extender
 from tests.bench.arena import QPS, Arena, arena, gpu_pod
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
 from tests.bench.rows import Kind, Row, Target
-from tests.bench.simulated import GPUS, program
+from tests.bench.simulated import GPUS, describe, program
 from tests.fakes.objects import A100, A6000, a100, a6000
 
 SIZES: Final = (8, 16, 32)
@@ -128,8 +126,7 @@ def _describe(place: Arena) -> None:
         half = GPUS // 2
         devices = [a100(index, name) for index in range(half)]
         devices += [a6000(index, name) for index in range(half, GPUS)]
-        inventory = encode_inventory(tuple(devices))
-        place.kube.patch(NODES, name, {"metadata": {"annotations": {names.INVENTORY: inventory}}})
+        describe(place.kube, name, devices)
 
 
 MEASURE: Final = Measure(

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from cluster import names
 from cluster.fake.merging import merged
-from cluster.kube.resources import LEASES, NODES, PODS
-from cluster.objects.inventory import encode_inventory
+from cluster.kube.resources import LEASES, PODS
 from cluster.process.clock import SystemClock
 from devcluster.daemons import Daemon
 from devcluster.product import Parts
@@ -26,7 +25,7 @@ from tests.bench.lab import Lab
 from tests.bench.measure import Measure
 from tests.bench.pods import NAMESPACE
 from tests.bench.rows import Kind, Row, Target
-from tests.bench.simulated import GPUS, in_parallel, program
+from tests.bench.simulated import GPUS, describe, in_parallel, program
 from tests.bench.table import percentile
 from tests.fakes.objects import A100, A6000, a6000
 
@@ -153,8 +152,7 @@ class Line:
     def fill(self) -> None:
         """Half of the nodes get another model; all GPUs of the first are in use, by everybody alike."""
         for name in self._place.nodes[OF_EACH:]:
-            inventory = encode_inventory(tuple(a6000(index, name) for index in range(GPUS)))
-            self._place.kube.patch(NODES, name, {"metadata": {"annotations": {names.INVENTORY: inventory}}})
+            describe(self._place.kube, name, [a6000(index, name) for index in range(GPUS)])
         found = [(user, number) for user in range(USERS) for number in range(OF_EACH * GPUS // USERS)]
         self._place.create(_pod(f"runs-{user}-{number}", f"u{user}") for user, number in found)
         for user, number in found:

@@ -18,9 +18,8 @@ from cluster.decide.queueing import AHEAD
 from cluster.fake.clock import eventually
 from cluster.fake.merging import merged
 from cluster.kube.interface import Kube
-from cluster.kube.resources import BOOKINGS, NODES, PODS
+from cluster.kube.resources import BOOKINGS, PODS
 from cluster.objects.cover_annotations import cover_annotations_of
-from cluster.objects.inventory import encode_inventory
 from cluster.objects.scheduling_gates import is_queued
 from cluster.process.clock import SystemClock
 from devcluster.product import Parts
@@ -29,7 +28,7 @@ from tests.bench.lab import Lab
 from tests.bench.measure import Measure
 from tests.bench.pods import NAMESPACE, PATIENCE
 from tests.bench.rows import Kind, Row, Target
-from tests.bench.simulated import GPUS, program
+from tests.bench.simulated import GPUS, describe, program
 from tests.bench.table import percentile
 from tests.e2e.usual import WITHOUT_SHARES
 from tests.fakes.objects import A100, A6000, a6000
@@ -107,8 +106,7 @@ def _queueing(place: Arena) -> Iterator[None]:
 def _fill(place: Arena) -> list[str]:
     """Give half of the nodes another model, which alice books, and fill the others with pods; these pods."""
     for name in place.nodes[OF_EACH:]:
-        inventory = encode_inventory(tuple(a6000(index, name) for index in range(GPUS)))
-        place.kube.patch(NODES, name, {"metadata": {"annotations": {names.INVENTORY: inventory}}})
+        describe(place.kube, name, [a6000(index, name) for index in range(GPUS)])
     now = SystemClock().now()
     span = {"start": f"{now - timedelta(hours=1):%FT%TZ}", "end": f"{now + timedelta(days=1):%FT%TZ}"}
     spec = {"user": ALICE, "model": A6000, "count": BOOKED, **span}

@@ -2,7 +2,8 @@
 
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -14,7 +15,7 @@ from cluster.kube.client import KubeClient
 from cluster.kube.errors import NotFound
 from cluster.kube.lease_writer import micro_time
 from cluster.kube.resources import LEASES, NODES
-from cluster.objects.inventory import encode_inventory
+from cluster.objects.inventory import Device, encode_inventory
 from cluster.process.clock import SystemClock
 from devcluster.binaries import ProgressLine, ensure_tool
 from devcluster.binaries.pins import KWOK, NULL_EXTENDER
@@ -116,12 +117,23 @@ def _ready(cluster: Cluster) -> int:
 
 def _node(name: str, gpus: int) -> dict[str, Any]:
     amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", names.GPU_RESOURCE: str(gpus)}
-    inventory = encode_inventory(tuple(a100(index, name) for index in range(gpus)))
+    described = _described([a100(index, name) for index in range(gpus)])
+    labels = {kwok.LABEL: "true", "kubernetes.io/hostname": name, **described["labels"]}
     return {
-        "metadata": {
-            "name": name,
-            "labels": {kwok.LABEL: "true", "kubernetes.io/hostname": name},
-            "annotations": {names.INVENTORY: inventory},
-        },
+        "metadata": {"name": name, "labels": labels, "annotations": described["annotations"]},
         "status": {"capacity": amounts, "allocatable": amounts},
     }
+
+
+def describe(kube: KubeClient, node: str, devices: Sequence[Device]) -> None:
+    """Write devices on a node, in place of those that it had, as its agent would."""
+    before = kube.get(NODES, node).metadata.labels or {}
+    gone = {key: None for key in before if key.startswith(names.MODEL_LABEL)}
+    described = _described(devices)
+    kube.patch(NODES, node, {"metadata": {**described, "labels": gone | described["labels"]}})
+
+
+def _described(devices: Sequence[Device]) -> dict[str, dict[str, str]]:
+    models = Counter(f"{names.MODEL_LABEL}{device.model}" for device in devices)
+    labels = {key: str(count) for key, count in models.items()} | {names.MODELS_LABELLED: str(len(devices))}
+    return {"labels": labels, "annotations": {names.INVENTORY: encode_inventory(tuple(devices))}}

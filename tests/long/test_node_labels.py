@@ -28,7 +28,7 @@ def a_pod(name: str, *, selector: dict[str, str], model: str | None = None) -> d
 def test_nodes_are_labelled_with_their_models_and_pods_choose_by_them(
     playground: Playground, bob: Person
 ) -> None:
-    of_models = {names.MODEL_LABEL + A100: "2", names.MODEL_LABEL + A6000: "2"}
+    of_models = {names.MODEL_LABEL + A100: "2", names.MODEL_LABEL + A6000: "2", names.MODELS_LABELLED: "4"}
     for node in NODES:
         playground.await_that(
             f"{node} is labelled", lambda node=node: of_models.items() <= labels(playground, node).items()

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from booking.controller.admission.model_affinity import with_model_affinity, without_model_affinity
 from booking.controller.admission.owner import Ownership
 from booking.controller.admission.pod_reader import Json, asks, with_annotation, with_gate
 from booking.controller.admission.seen_shares import seen_by_annotation
@@ -73,11 +74,8 @@ def admitted(
     if sharing.by_annotation:
         kept, seen = seen_by_annotation(kept, runtime_class=sharing.runtime_class)
         annotations |= seen
-    return {
-        **pod,
-        "metadata": {**metadata, "annotations": annotations},
-        "spec": {**with_gate(kept, set_it=is_queued), **changed},
-    }
+    kept = with_model_affinity(with_gate(kept, set_it=is_queued), annotations.get(names.MODEL))
+    return {**pod, "metadata": {**metadata, "annotations": annotations}, "spec": {**kept, **changed}}
 
 
 def guided(pod: Json, whose: Ownership, scheduler: str) -> Json:
@@ -131,9 +129,9 @@ def given_up(pod: Json, message: str, scheduler: str, *, zero: frozenset[str] = 
 
 
 def _given_back(pod: Json, scheduler: str) -> Json:
-    """The pod with scheduler and PriorityClass as its user gave them, and without our gate."""
+    """The pod with scheduler and PriorityClass as its user gave them; without our gate and model terms."""
     before = replaced_in(pod["metadata"].get("annotations") or {})
-    spec = dict(with_gate(pod["spec"], set_it=False))
+    spec = dict(without_model_affinity(with_gate(pod["spec"], set_it=False)))
     if spec.get("priorityClassName") in _CLASSES:
         spec = {key: value for key, value in spec.items() if key not in {"priorityClassName", *_OF_CLASS}}
         if before.priority_class_name:

@@ -108,6 +108,8 @@ class Ledger:
         self._nominated_on: dict[str, set[str]] = {}
         self._served: Mapping[str, str] = {}
         self._views: dict[str, NodeView] = {}
+        self._formerly: dict[str, NodeView] = {}
+        """Views of nodes that have changed since, until somebody asks for the nodes again."""
         self._unreported: set[str] = set()
         self._conflicts: dict[str, tuple[str, ...]] = {}
         """Node -> devices of which more is held than there is, in the node's last view."""
@@ -142,6 +144,7 @@ class Ledger:
         """A Node is gone. Pods on it still hold what they hold."""
         if self._nodes.pop(name, None):
             self._stale(name)
+            self._formerly.pop(name, None)
 
     def apply_pod(self, pod: Pod) -> bool:
         """A Pod as it is now. Once it is seen bound, its assumed bind is dropped.
@@ -262,6 +265,8 @@ class Ledger:
         found = self._views.get(name)
         if found is None:
             found = self._snapshot(name)
+            if before := self._formerly.pop(name, None):
+                found.take_over(before)
             # Callers may ask for any name: views of unknown nodes are not kept.
             if name in self._nodes or name in self._on_node or name in self._holds_on:
                 self._views[name] = found
@@ -429,7 +434,8 @@ class Ledger:
             self._stale(nomination.node)
 
     def _stale(self, node: str) -> None:
-        self._views.pop(node, None)
+        if before := self._views.pop(node, None):
+            self._formerly[node] = before
         self._unreported.add(node)
         self._changes.note(node, existing=len(self._nodes))
 

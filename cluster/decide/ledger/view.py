@@ -18,7 +18,14 @@ from cluster.decide.ledger.offers import Offer
 from cluster.objects.inventory import Device, Sharing, resource_of
 
 _OF_DEVICES: Final = frozenset(
-    {"all_by_model", "healthy_by_model", "is_numbered", "shareable_by_model", "shares_by_claims"}
+    {
+        "all_by_model",
+        "healthy_by_model",
+        "healthy_count",
+        "is_numbered",
+        "shareable_by_model",
+        "shares_by_claims",
+    }
 )
 """What is read from a node's devices alone: of two views with the same devices it is the same."""
 
@@ -64,6 +71,13 @@ class NodeView:
     def healthy_by_model(self) -> dict[str, ByModel]:
         """Resource -> model -> healthy devices, free or not."""
         return _filtered(self.all_by_model, lambda device: device.is_healthy)
+
+    @cached_property
+    def healthy_count(self) -> dict[str, int]:
+        """Resource -> number of healthy devices, free or not."""
+        return {
+            resource: sum(map(len, models.values())) for resource, models in self.healthy_by_model.items()
+        }
 
     @cached_property
     def unheld_by_model(self) -> dict[str, ByModel]:
@@ -262,8 +276,13 @@ class NodeView:
         if held == self.held:
             return self
         found = replace(self, held=held)
-        vars(found).update({name: known for name, known in vars(self).items() if name in _OF_DEVICES})
+        found.take_over(self)
         return found
+
+    def take_over(self, before: "NodeView") -> None:
+        """Take from another view of the node what was read from its devices alone, if they are the same."""
+        if self.devices == before.devices:
+            vars(self).update({name: known for name, known in vars(before).items() if name in _OF_DEVICES})
 
     def holders(self, uuid: str) -> tuple[str, ...]:
         """Uids of the pods that hold a device or a share of it, sorted."""

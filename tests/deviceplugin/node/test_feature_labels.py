@@ -17,8 +17,12 @@ def nvidias(found: dict[str, str]) -> dict[str, str]:
 
 
 def models(found: dict[str, str]) -> dict[str, str]:
+    """Those of models; that the one which says that they are all counts their devices is checked."""
     prefix = names.MODEL_LABEL
-    return {key.removeprefix(prefix): value for key, value in found.items() if key.startswith(prefix)}
+    every = {key.removeprefix(prefix): value for key, value in found.items() if key.startswith(prefix)}
+    total = every.pop(names.MODELS_LABELLED.removeprefix(prefix))
+    assert int(total) == sum(map(int, every.values()))
+    return every
 
 
 def test_a_node_of_one_model_is_labelled_as_by_gpu_feature_discovery() -> None:

@@ -18,8 +18,7 @@ from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.interface import Selection
-from cluster.kube.resources import BOOKINGS, NODES, PODS
-from cluster.objects.inventory import Device, encode_inventory
+from cluster.kube.resources import BOOKINGS, PODS
 from cluster.objects.pods import Pod
 from devcluster.cluster import Cluster
 from devcluster.components import kwok
@@ -32,7 +31,7 @@ from devcluster.product import (
     scheduler_profile,
 )
 from devcluster.spec import ClusterSpec, NodeSpec
-from tests.bench.simulated import simulated
+from tests.bench.simulated import describe, simulated
 from tests.clusters import own
 from tests.controlplane.access import PRIORITY_CLASSES
 from tests.e2e.playground import PATIENCE
@@ -158,9 +157,8 @@ def field() -> Iterator[Field]:
         kube = stack.enter_context(closing(administrator(cluster)))
         _install(cluster, kube)
         nodes = stack.enter_context(simulated(cluster, kube, 3))
-        _describe(
-            kube, nodes[2], *(a100(i, nodes[2]) for i in range(4)), *(a6000(i, nodes[2]) for i in range(4, 8))
-        )
+        halves = [a100(i, nodes[2]) for i in range(4)] + [a6000(i, nodes[2]) for i in range(4, 8)]
+        describe(kube, nodes[2], halves)
         _extender(cluster)
         for name, weight in WEIGHTS.items():
             _scheduler(cluster, name, weight)
@@ -174,11 +172,6 @@ def _install(cluster: Cluster, kube: KubeClient) -> None:
     cluster.kubectl("create", "namespace", NAMESPACE)
     for name, value in (("highest", HIGHEST), ("important", 1000)):
         kube.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
-
-
-def _describe(kube: KubeClient, node: str, *devices: Device) -> None:
-    annotations = {names.INVENTORY: encode_inventory(devices)}
-    kube.patch(NODES, node, {"metadata": {"annotations": annotations}})
 
 
 def _extender(cluster: Cluster) -> None:

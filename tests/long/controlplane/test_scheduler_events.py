@@ -1,18 +1,22 @@
 """What a stock kube-scheduler does with the extender's answers: Events of pods, and a volume to be bound."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import pytest
+import urllib3
 
+from booking.controller.admission.model_affinity import with_model_affinity
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.interface import Selection, WatchOptions
 from cluster.kube.resources import PODS
 from devcluster.product import extender
 from tests.e2e.playground import PATIENCE
+from tests.fakes.objects import A100, A6000
 from tests.long.controlplane import scheduling
 from tests.long.controlplane.scheduling import DEDICATED, NAMESPACE, Field
 
@@ -81,6 +85,36 @@ def test_a_pod_whose_volume_is_bound_with_it_is_bound_at_the_first_bind(field: F
     assert field.nodes[1] in nominations_until_bound(field, "writes", before)
     eventually(lambda: "Scheduled" in [reason for reason, _ in field.events("writes")], deadline=PATIENCE)
     assert [message for reason, message in field.events("writes") if reason == FAILED] == []
+
+
+def questions(field: Field) -> float:
+    """How often the extender was asked for nodes."""
+    url = f"http://{field.cluster.address}:{extender.PORT + 1}/metrics"
+    text = urllib3.request("GET", url, timeout=10.0, retries=False).data.decode()
+    found = re.findall(r'^gpu_booking_extender_requests_total\{.*verb="filter"\} (\S+)$', text, re.MULTILINE)
+    return sum(map(float, found))
+
+
+def test_kube_scheduler_does_not_ask_for_a_pod_whose_model_is_full_and_places_it_once_one_is_free(
+    field: Field,
+) -> None:
+    """On two nodes eight GPUs are free, of another model."""
+    field.clear()
+    pods = {f"has-{model}-{number}".lower(): model for model in (A100, A6000) for number in range(4)}
+    for name, model in pods.items():
+        field.create(name, scheduler=DEDICATED.gpu_pods, gpus=1, node=2, annotations={names.MODEL: model})
+    assert set(field.placed(*pods).values()) == {2}
+
+    before = questions(field)
+    affinity = with_model_affinity({}, A6000)["affinity"]
+    wish = {"annotations": {names.MODEL: A6000}, "affinity": affinity}
+    field.create("later", scheduler=DEDICATED.gpu_pods, gpus=1, **wish)
+    field.await_unschedulable("later")
+    assert questions(field) == before
+
+    field.kube.delete(PODS, list(pods)[-1], namespace=NAMESPACE, grace_seconds=0)
+    assert field.placed("later") == {"later": 2}
+    field.clear()
 
 
 def allows(field: Field, subresource: str) -> bool:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from booking.controller.admission.mutation import admitted, stripped
+from booking.controller.admission.mutation import admitted, given_up, stripped
 from booking.controller.admission.owner import Ownership
 from cluster import names
 from cluster.objects.replaced_fields import replaced_in
@@ -14,6 +14,7 @@ SCHEDULER: Final = "gpus"
 BOB: Final = Ownership(user="bob")
 VOID: Final = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "void"}
 OWN: Final = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "all"}
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 LIMITS: Final = {"limits": {names.GPU_RESOURCE: "1"}}
 
 
@@ -178,6 +179,73 @@ def test_law_l2_no_container_chooses_its_own_gpus(
     assert {k: v for k, v in found.items() if k != "env"} == {
         k: v for k, v in {"name": "c", **container}.items() if k != "env"
     }
+
+
+# --- its model -----------------------------------------------------------------------------------------
+
+PREFERRED: Final = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}]}
+WISHED: Final = {names.MODEL: "NVIDIA RTX A6000, NVIDIA-A100"}
+TERMS: Final = {
+    "nodeSelectorTerms": [
+        {"matchExpressions": [{"key": f"{names.MODEL_LABEL}NVIDIA-A100", "operator": "Exists"}]},
+        {"matchExpressions": [{"key": f"{names.MODEL_LABEL}NVIDIA-RTX-A6000", "operator": "Exists"}]},
+        {"matchExpressions": [{"key": names.MODELS_LABELLED, "operator": "DoesNotExist"}]},
+    ]
+}
+
+
+def affinity_of(spec: dict[str, Any]) -> Any:
+    return (spec.get("affinity") or {}).get("nodeAffinity")
+
+
+def test_kube_scheduler_is_told_which_labelled_nodes_cannot_have_the_model() -> None:
+    assert affinity_of(spec_of(pod(annotations=WISHED))) == {REQUIRED: TERMS}
+    ways = {"podAffinity": {}, "nodeAffinity": PREFERRED}
+    assert spec_of(pod(annotations=WISHED, affinity=ways))["affinity"] == {
+        "podAffinity": {},
+        "nodeAffinity": {**PREFERRED, REQUIRED: TERMS},
+    }
+
+
+def test_a_pod_that_admission_sees_again_keeps_its_terms() -> None:
+    again = {"metadata": {"annotations": WISHED}, "spec": spec_of(pod(annotations=WISHED))}
+    assert affinity_of(spec_of(again)) == {REQUIRED: TERMS}
+
+
+def test_a_pod_that_is_created_from_another_one_s_manifest_has_the_terms_for_its_own_model() -> None:
+    spec = spec_of(pod(annotations={names.MODEL: "NVIDIA-H200"}, affinity={"nodeAffinity": PREFERRED}))
+    copied = {"metadata": {"annotations": WISHED}, "spec": spec}
+    assert affinity_of(spec_of(copied)) == {**PREFERRED, REQUIRED: TERMS}
+    assert affinity_of(spec_of({"metadata": {}, "spec": spec})) == PREFERRED
+
+
+@pytest.mark.parametrize(
+    ("wish", "spec"),
+    [
+        (None, {}),
+        (" , ", {}),
+        ("NVIDIA-A100,1g.10gb", {}),
+        ("NVIDIA-A100", {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": ["theirs"]}}}}),
+        ("NVIDIA-A100", {"nodeName": "n"}),
+        ("NVIDIA-A100", {"resourceClaims": [{"name": "gpu"}]}),
+    ],
+    ids=["none", "empty", "a MIG profile", "their own terms", "on a node", "by claims"],
+)
+def test_what_labels_cannot_express_is_left_to_the_extender(wish: str | None, spec: dict[str, Any]) -> None:
+    raw = pod(annotations={names.MODEL: wish} if wish else {}, **spec)
+    assert affinity_of(spec_of(raw)) == affinity_of(spec)
+
+
+def test_a_name_that_is_longer_than_a_label_is_cut_as_in_the_label() -> None:
+    (term, _) = affinity_of(spec_of(pod(annotations={names.MODEL: 70 * "A"})))[REQUIRED]["nodeSelectorTerms"]
+    assert term["matchExpressions"][0]["key"] == names.MODEL_LABEL + 63 * "A"
+
+
+@pytest.mark.parametrize("own", [{}, {"affinity": {"nodeAffinity": PREFERRED}}], ids=["none", "their own"])
+def test_a_pod_that_has_lost_its_gpu_is_not_bound_to_its_model_any_more(own: dict[str, Any]) -> None:
+    raw = {"metadata": {"annotations": dict(WISHED)}, "spec": spec_of(pod(annotations=WISHED, **own))}
+    assert affinity_of(given_up(raw, "Why.", SCHEDULER)["spec"]) == affinity_of(own)
+    assert REQUIRED not in (affinity_of(stripped(raw, "Why.", SCHEDULER)["spec"]) or {})
 
 
 # --- without its GPU -----------------------------------------------------------------------------------
