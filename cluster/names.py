@@ -130,8 +130,8 @@ NO_VISIBLE_DEVICES: Final = f"{DOMAIN}/no-visible-devices"
 
 # --- written by administrators on Nodes --------------------------------------------------------------
 DEVICE_PLUGIN: Final = f"{DOMAIN}/device-plugin"
-"""Label of a Node: whose device plugin gives out its GPUs, ``ours`` or ``existing``; by default as a setting
-of its agent says."""
+"""Label of a Node: who is to give out its GPUs, ``ours``, ``existing`` or ``dra``; by default as a setting of
+its agent says."""
 WITHOUT_AGENT: Final = f"{DOMAIN}/without-agent"
 """Label of a Node, ``true``: no node agent of ours runs there, and the controller counts its GPUs."""
 
@@ -214,6 +214,9 @@ COUNTED: Final = f"{STATE_DOMAIN}/counted"
 """On the Node, by the controller, ``true``: no agent runs there; ``INVENTORY`` is the controller's."""
 LABELS: Final = f"{STATE_DOMAIN}/labels"
 """On the Node, by its agent: keys of the labels that it wrote there (``cluster.objects.node_labels``)."""
+GIVEN_BY: Final = f"{STATE_DOMAIN}/device-plugin"
+"""Label of a Node, by its agent: who gives out its GPUs now, in the words of ``DEVICE_PLUGIN``, which it follows
+once nobody's device could be given away by that. Another product's plugin is tied to it."""
 DEVICE_ORDERS: Final = f"{STATE_DOMAIN}/device-orders"
 """On the Node, by the booking server: GPUs cordoned or cleared (``cluster.objects.device_orders``)."""
 ASSIGNED: Final = f"{STATE_DOMAIN}/assigned"

@@ -36,9 +36,9 @@ from cluster.process.settings import SettingsError, load
 from cluster.version import VERSION
 from deviceplugin.allocation.mig_packing import DevicePick, by_parts
 from deviceplugin.allocator import AllocatorSources
-from deviceplugin.beside.choice import OwnNode, ending_at_a_change
+from deviceplugin.beside.choice import Change, OwnNode
 from deviceplugin.beside.role import Devices, Role
-from deviceplugin.composition import claimed_devices, role_of
+from deviceplugin.composition import claimed_devices, examined, holdings, role_of
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.doctor import Tools, examine, report
 from deviceplugin.injection.driver import library_under
@@ -54,6 +54,7 @@ from deviceplugin.kubelet.registration import SocketNames
 from deviceplugin.linked_gpus import Linked
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.node.device_orders import DeviceOrdersHandler
+from deviceplugin.node.given_by import GivenBy
 from deviceplugin.node.gpushare_status import GpushareStatus
 from deviceplugin.node.label_source import Labelling
 from deviceplugin.node.label_writer import LabelWriter
@@ -113,6 +114,7 @@ def diagnose(settings: Settings, environ: Mapping[str, str], clock: Clock) -> in
         nvml=RealNvml(_library(settings)),
         node=lambda: kube.get(NODES, settings.node_name),
         may=partial(may_i, kube),
+        claims=examined(settings, kube),
     )
     text, is_well = report(examine(settings, tools))
     sys.stdout.write(text)
@@ -147,11 +149,12 @@ def build(
     measurer = _measurer(settings, sources, recorder, registry, as_reported=role.as_reported, clock=clock)
     report = _each(linked.update, labelling.update, role.devices.update)
     watch = _watch(settings, nvml, report, measurer, clock=clock)
-    seen_by = (role.see, ending_at_a_change(role.whose, settings.device_plugin, process.end))
+    change = _change(settings, role, sources, kube=kube, end=process.end, clock=clock)
+    seen_by = (role.see, change.see)
     orders, following = _orders(settings, role.devices, watch, seen_by, kube=kube, clock=clock)
     observe = _until_followed(orders, following, measurer)
     label = _labels(settings, kube, role, LabelWriter(kube, lambda: labelling.wanted, clock), clock=clock)
-    facts = _facts(sources, role, recorder, observe=observe, label=label)
+    facts = _facts(sources, role, recorder, observe=observe, label=label, waits=lambda: change.waits)
     publisher = Publisher(kube, settings.node_name, facts, metrics=metrics, clock=rounds["publisher"])
     lease = _lease(settings, kube, clock, role=role, monitor=measurer, holder=f"{instance}-{started}")
     ready = {**_readiness(device_cache, watch, role, publisher), "pods": role.pods_problem}
@@ -172,6 +175,7 @@ def build(
     follow_pods = _bound_pods(settings, sources.pods, bound, role, kube=kube, clock=clock).run
     process.thread("pods", last.body(follow_pods))
     process.thread("orders", following.run)
+    process.thread("change", change.run)
     process.thread("publisher", publisher.run)
     process.thread("measurer", measurer.run)
     process.thread("events", recorder.run)
@@ -262,6 +266,19 @@ def _orders(
     return orders, Reflector(kube, NODES, OwnNode(orders, *seen_by), clock, field_selector=mine)
 
 
+def _change(
+    settings: Settings,
+    role: Role,
+    sources: AllocatorSources,
+    *,
+    kube: Kube,
+    end: Callable[[str], None],
+    clock: Clock,
+) -> Change:
+    held = holdings(settings, sources, kube).held
+    return Change(role.way, settings.device_plugin, held, end=end, clock=clock)
+
+
 def _facts(
     sources: AllocatorSources,
     role: Role,
@@ -269,6 +286,7 @@ def _facts(
     *,
     observe: Callable[[Node], None],
     label: Callable[[Node], Node],
+    waits: Callable[[], str | None],
 ) -> PublisherSources:
     return PublisherSources(
         device_cache=role.shown,
@@ -276,27 +294,30 @@ def _facts(
         pods=role.compared_pods,
         observe=observe,
         label=label,
-        report=_events(recorder, role),
+        report=_events(recorder, role, waits),
     )
 
 
 def _labels(
     settings: Settings, kube: Kube, role: Role, writer: LabelWriter, *, clock: Clock
 ) -> Callable[[Node], Node]:
+    given_by = GivenBy(kube, role.whose, clock)
     if settings.sharing_gpushare_status == "none":
-        return writer.write
+        return lambda node: writer.write(given_by.write(node))
     status = GpushareStatus(kube, lambda: role.shown.now.devices, settings.sharing_gpushare_status, clock)
-    return lambda node: status.write(writer.write(node))
+    return lambda node: status.write(writer.write(given_by.write(node)))
 
 
-def _events(recorder: EventRecorder, role: Role) -> Callable[[Node, tuple[Device, ...]], None]:
+def _events(
+    recorder: EventRecorder, role: Role, waits: Callable[[], str | None]
+) -> Callable[[Node, tuple[Device, ...]], None]:
     gpus, problems = GpuEventReporter(recorder), NodeProblemReporter(recorder)
     modes = SharingModeReporter(recorder)
 
     def report(node: Node, devices: tuple[Device, ...]) -> None:
         gpus.report(node, devices)
         modes.report(node, devices)
-        problems.report(node, pods=role.lasting_problem(), other_plugin=role.other_plugin())
+        problems.report(node, pods=role.lasting_problem(), other_plugin=role.other_plugin(), waits=waits())
 
     return report
 

@@ -18,6 +18,7 @@ from deviceplugin.advertised import shared_memory
 from deviceplugin.allocator import AllocatorSources
 from deviceplugin.dra.claim_files import ClaimFiles, Specification
 from deviceplugin.dra.driver import ClaimDriver, Pool
+from deviceplugin.dra.neighbours import Neighbours
 from deviceplugin.dra.prepared import PreparedError, PreparedFile
 from deviceplugin.dra.registration import DriverRegistration, Endpoints
 from deviceplugin.dra.servicer import Health
@@ -73,9 +74,19 @@ class ClaimServing:
         clock: Clock,
         sharing: ClaimSharing,
         is_ending: bool = False,
+        is_waiting: bool = False,
+        neighbours: Neighbours | None = None,
     ) -> None:
-        """Args: is_ending: the node gives its GPUs in another way now: none are offered, claims only end."""
+        """Nothing is served yet.
+
+        With ``is_ending`` the node gives its GPUs in another way now: none are offered, claims only end. With
+        ``is_waiting`` it is to do so: none are offered, but claims that have one go on. While ``neighbours``
+        knows of somebody none are offered, and nothing is prepared anew.
+        """
         self._is_ending = is_ending
+        self._is_waiting = is_waiting
+        self._neighbours = neighbours or Neighbours()
+        self._file = file
         self._sharing = sharing
         self._sources = sources
         self._clock = clock
@@ -83,7 +94,12 @@ class ClaimServing:
         self._around = Surroundings()
         self._known = False
         pool = Pool(
-            driver=endpoints.driver, node=node, devices=self._uuids, taken=self._taken, shares=self._shares
+            driver=endpoints.driver,
+            node=node,
+            devices=self._uuids,
+            taken=self._taken,
+            shares=self._shares,
+            closed=self._closed,
         )
         self.driver = ClaimDriver(
             pool,
@@ -102,7 +118,7 @@ class ClaimServing:
             self.driver,
             Health(pool, sources.device_cache, clock),
             pool,
-            rejection=self.publisher.foreign,
+            rejection=self._rejection,
             registered=self.publisher.registered,
             clock=clock,
         )
@@ -110,12 +126,12 @@ class ClaimServing:
     @property
     def is_registered(self) -> bool:
         """Whether the kubelet has the driver, and the scheduler its devices."""
-        return self.registration.is_registered and self.publisher.problem is None
+        return self.problem is None
 
     @property
     def problem(self) -> str | None:
         """Why the node gives no GPUs by claims, for people; None if it does."""
-        return self.registration.problem or self.publisher.problem
+        return self._neighbours() or self.registration.problem or self.publisher.problem
 
     def update(self, report: NvmlReport) -> None:
         """Take over a report of the NVML thread."""
@@ -145,6 +161,17 @@ class ClaimServing:
                     changed.clear()
                     self.publisher.wake()
 
+    def _rejection(self) -> str | None:
+        """Why the driver must not be served: another driver has the devices. Claims that have some go on."""
+        foreign = self.publisher.foreign()
+        if self._neighbours.look(foreign):
+            self.publisher.wake()
+        return foreign if foreign is not None and not has_claims(self._file) else None
+
+    def _closed(self) -> str | None:
+        """Why nothing is prepared anew."""
+        return self.publisher.foreign() or self._neighbours.beside_a_plugin()
+
     def _uuids(self) -> dict[str, str]:
         return {name: device.uuid for name, device in self._devices.items()}
 
@@ -154,7 +181,7 @@ class ClaimServing:
         return {uuid: amount for uuid, amount in memory.items() if amount}
 
     def _wanted(self, *, with_taints: bool, with_shares: bool) -> tuple[Entry, ...] | None:
-        if self._is_ending:
+        if self._is_ending or self._is_waiting or self._neighbours() is not None:
             return ()
         now = self._sources.device_cache.now
         if not self._known or not now.reported:

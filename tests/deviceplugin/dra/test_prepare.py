@@ -18,7 +18,8 @@ from cluster.objects.inventory import Device
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 from deviceplugin.dra.claim_files import ClaimFiles, More, Specification
-from deviceplugin.dra.driver import KUBELET_STATE, ClaimDriver, Pool
+from deviceplugin.dra.driver import ClaimDriver, Pool
+from deviceplugin.dra.orphans import KUBELET_STATE
 from deviceplugin.dra.prepare import ClaimReference, Refusal
 from deviceplugin.dra.prepared import PreparedClaim, PreparedFile
 from tests.patience import PATIENCE
