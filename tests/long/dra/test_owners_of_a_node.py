@@ -33,6 +33,7 @@ class OfAnyWay(Sights):
     """Pods have devices by a plugin, too, of which the record of claims knows nothing."""
 
     def prepared(self, node: str) -> dict[str, str]:
+        del node
         return {f"gpu-{number}": "" for number in range(GPUS)}
 
 
