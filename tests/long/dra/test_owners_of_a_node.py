@@ -121,7 +121,10 @@ def test_l1_a_node_changes_to_claims_to_another_plugin_and_back_while_pods_hold_
 
     ground.delete("late")
     ground.delete("by-claim")
-    bed.given_by("existing")
+    path = names.GIVEN_BY.replace(".", "\\.")
+    bed.cluster.kubectl(
+        "wait", "node", NODE, f"--for=jsonpath={{.metadata.labels.{path}}}=existing", "--timeout=120s"
+    )
     theirs.restart()
     ground.await_gpus(NODE, GPUS)
     ground.await_phase([ground.simple("by-theirs", node=NODE), ground.simple("too", node=NODE)])
