@@ -134,7 +134,7 @@ def test_l1_another_plugin_does_not_begin_before_the_last_claim_is_over(tmp_path
     assert bench.look() == ("dra", True), "after a restart, too"
     assert lab.driver.unprepare(running.uid) is None
     assert bench.look() == ("dra", True)
-    bench.kube.delete(PODS, "starts", namespace=TEAM)
+    bench.kube.delete(PODS, "starts", namespace=TEAM, grace_seconds=0)
     assert bench.look() == ("dra", True), "kube-scheduler is still offered devices"
     bench.offer()
     assert bench.look() == ("existing", False)
