@@ -215,8 +215,8 @@ COUNTED: Final = f"{STATE_DOMAIN}/counted"
 LABELS: Final = f"{STATE_DOMAIN}/labels"
 """On the Node, by its agent: keys of the labels that it wrote there (``cluster.objects.node_labels``)."""
 GIVEN_BY: Final = f"{STATE_DOMAIN}/device-plugin"
-"""Label of a Node, by its agent: who gives out its GPUs now, in the words of ``DEVICE_PLUGIN``. It follows that
-once nobody's device could be given away by it. Another product's plugin is tied to it."""
+"""Label of a Node, by its agent: who gives out its GPUs now, in the words of ``DEVICE_PLUGIN``, which it
+follows once nobody's device could be given away by that. Another product's plugin is tied to it."""
 DEVICE_ORDERS: Final = f"{STATE_DOMAIN}/device-orders"
 """On the Node, by the booking server: GPUs cordoned or cleared (``cluster.objects.device_orders``)."""
 ASSIGNED: Final = f"{STATE_DOMAIN}/assigned"
