@@ -149,9 +149,9 @@ def build(
     measurer = _measurer(settings, sources, recorder, registry, as_reported=role.as_reported, clock=clock)
     report = _each(linked.update, labelling.update, role.devices.update)
     watch = _watch(settings, nvml, report, measurer, clock=clock)
-    change = _change(settings, role, sources, kube=kube, end=process.end, clock=clock)
-    seen_by = (role.see, change.see)
-    orders, following = _orders(settings, role.devices, watch, seen_by, kube=kube, clock=clock)
+    change = _change(settings, role, sources, process, kube=kube, clock=clock)
+    seen = (role.see, change.see)
+    orders, following = _orders(settings, role.devices, watch, seen, kube=kube, clock=clock)
     observe = _until_followed(orders, following, measurer)
     label = _labels(settings, kube, role, LabelWriter(kube, lambda: labelling.wanted, clock), clock=clock)
     facts = _facts(sources, role, recorder, observe=observe, label=label, waits=lambda: change.waits)
@@ -160,11 +160,8 @@ def build(
     ready = {**_readiness(device_cache, watch, role, publisher), "pods": role.pods_problem}
     _measure(registry, watch, lease, measurer=measurer, role=role)
     stuck = {"loops": alive([rounds[role.rounds[0]]])}
-    healthy = {
-        "loops": alive(rounds[name] for name in role.rounds),
-        "gpus": ready["gpus"],
-        "kubelet": ready["kubelet"],
-    }
+    loops = alive(rounds[name] for name in role.rounds)
+    healthy = {"loops": loops, "gpus": ready["gpus"], "kubelet": ready["kubelet"]}
     page = HoldersPage(Probes(registry, alive=stuck, healthy=healthy, ready=ready), measurer.snapshot)
     server = serve(page, settings.host, settings.port)
 
@@ -175,7 +172,6 @@ def build(
     follow_pods = _bound_pods(settings, sources.pods, bound, role, kube=kube, clock=clock).run
     process.thread("pods", last.body(follow_pods))
     process.thread("orders", following.run)
-    process.thread("change", change.run)
     process.thread("publisher", publisher.run)
     process.thread("measurer", measurer.run)
     process.thread("events", recorder.run)
@@ -270,13 +266,16 @@ def _change(
     settings: Settings,
     role: Role,
     sources: AllocatorSources,
+    process: Process,
     *,
     kube: Kube,
-    end: Callable[[str], None],
     clock: Clock,
 ) -> Change:
+    """Add the thread that ends the process when the node is to give out its GPUs in another way, and may."""
     held = holdings(settings, sources, kube).held
-    return Change(role.way, settings.device_plugin, held, end=end, clock=clock)
+    change = Change(role.way, settings.device_plugin, held, end=process.end, clock=clock)
+    process.thread("change", change.run)
+    return change
 
 
 def _facts(

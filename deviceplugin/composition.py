@@ -82,7 +82,7 @@ def role_of(
         resources = Registrations(sources.device_cache, registrations, rounds["resources"])
         access = _pod_access(settings, sources, clock)
         other = _other_plugin(settings, sources.device_cache)
-        role = Role.giving(way, preparation, resources, sources, access, other_plugin=other)
+        role = Role.giving(preparation, resources, sources, access, way=way, other_plugin=other)
         if by_claims:
             claims = serving(mounts=preparation.mounts, is_waiting=closed is not None, neighbours=neighbours)
             return role.by(claims, neighbours)
@@ -98,8 +98,13 @@ def holdings(settings: Settings, sources: AllocatorSources, kube: Kube) -> Holdi
         node=settings.node_name,
         driver=settings.dra_driver,
     )
-    pods = sources.pods.at_once
-    return Holdings(_prepared(settings), sources.checkpoint, pods, allocated, _lost(settings, kube))
+    return Holdings(
+        record=_prepared(settings),
+        checkpoint=sources.checkpoint,
+        pods=sources.pods.at_once,
+        allocated=allocated,
+        lost=_lost(settings, kube),
+    )
 
 
 def _lost(settings: Settings, kube: Kube) -> Callable[[], list[PreparedClaim]]:

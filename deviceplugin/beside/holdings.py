@@ -16,6 +16,7 @@ class Holdings:
 
     def __init__(
         self,
+        *,
         record: PreparedFile,
         checkpoint: CheckpointReader,
         pods: Callable[[], tuple[Pod, ...] | None],

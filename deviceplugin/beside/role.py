@@ -94,12 +94,12 @@ class Role:
     @classmethod
     def giving(
         cls,
-        way: Way,
         preparation: Preparation,
         resources: Registrations,
         sources: AllocatorSources,
         access: PodAccess,
         *,
+        way: Way,
         other_plugin: OtherPlugin,
     ) -> Self:
         """The agent is the device plugin."""

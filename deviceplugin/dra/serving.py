@@ -93,14 +93,7 @@ class ClaimServing:
         self._devices: dict[str, NodeDevice] = {}
         self._around = Surroundings()
         self._known = False
-        pool = Pool(
-            driver=endpoints.driver,
-            node=node,
-            devices=self._uuids,
-            taken=self._taken,
-            shares=self._shares,
-            closed=self._closed,
-        )
+        pool = self._pool(endpoints.driver, node)
         self.driver = ClaimDriver(
             pool,
             kube,
@@ -160,6 +153,16 @@ class ClaimServing:
                 if self._clock.wait(changed, 1.0):
                     changed.clear()
                     self.publisher.wake()
+
+    def _pool(self, driver: str, node: str) -> Pool:
+        return Pool(
+            driver=driver,
+            node=node,
+            devices=self._uuids,
+            taken=self._taken,
+            shares=self._shares,
+            closed=self._closed,
+        )
 
     def _rejection(self) -> str | None:
         """Why the driver must not be served: another driver has the devices. Claims that have some go on."""

@@ -66,11 +66,11 @@ class Bench:
         self.kube.put(NODES, {"metadata": {"name": NODE, "labels": {names.DEVICE_PLUGIN: "dra"}}})
         allocated = AllocatedClaims(self.kube, self.pods, node=NODE, driver=names.DRA_DRIVER)
         self.holdings = Holdings(
-            self.lab.file,
-            CheckpointFile(folder, names.GPU_RESOURCE),
-            self.pods,
-            allocated,
-            lambda: orphans(self.lab.file, folder, self.kube),
+            record=self.lab.file,
+            checkpoint=CheckpointFile(folder, names.GPU_RESOURCE),
+            pods=self.pods,
+            allocated=allocated,
+            lost=lambda: orphans(self.lab.file, folder, self.kube),
         )
         self.start()
 
