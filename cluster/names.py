@@ -133,8 +133,7 @@ NO_VISIBLE_DEVICES: Final = f"{DOMAIN}/no-visible-devices"
 
 # --- written by administrators on Nodes --------------------------------------------------------------
 DEVICE_PLUGIN: Final = f"{DOMAIN}/device-plugin"
-"""Label of a Node: whose device plugin gives out its GPUs, ``ours`` or ``existing``; by default as a setting
-of its agent says."""
+"""Label of a Node: who is to give out its GPUs, ``ours``, ``existing`` or ``dra``; else a setting says."""
 WITHOUT_AGENT: Final = f"{DOMAIN}/without-agent"
 """Label of a Node, ``true``: no node agent of ours runs there, and the controller counts its GPUs."""
 
@@ -142,8 +141,7 @@ WITHOUT_AGENT: Final = f"{DOMAIN}/without-agent"
 USER: Final = f"{STATE_DOMAIN}/user"
 """On the Pod, by admission at its creation: its user's id; missing means that it has no user."""
 GROUPS: Final = f"{STATE_DOMAIN}/groups"
-"""On the Pod, by admission at its creation: those of its creator's groups by which shares are divided, a JSON
-list."""
+"""On the Pod, by admission: those of its creator's groups by which shares are divided, a JSON list."""
 NO_USER: Final = f"{STATE_DOMAIN}/no-user"
 """On a GPU pod without ``USER``, by admission at its creation: why it has no user, for people."""
 BOOKING: Final = f"{STATE_DOMAIN}/booking"
@@ -217,6 +215,8 @@ COUNTED: Final = f"{STATE_DOMAIN}/counted"
 """On the Node, by the controller, ``true``: no agent runs there; ``INVENTORY`` is the controller's."""
 LABELS: Final = f"{STATE_DOMAIN}/labels"
 """On the Node, by its agent: keys of the labels that it wrote there (``cluster.objects.node_labels``)."""
+GIVEN_BY: Final = f"{STATE_DOMAIN}/device-plugin"
+"""Label of a Node, by its agent: who gives out its GPUs now; it follows ``DEVICE_PLUGIN`` when it may."""
 DEVICE_ORDERS: Final = f"{STATE_DOMAIN}/device-orders"
 """On the Node, by the booking server: GPUs cordoned or cleared (``cluster.objects.device_orders``)."""
 ASSIGNED: Final = f"{STATE_DOMAIN}/assigned"

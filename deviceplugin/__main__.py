@@ -36,9 +36,9 @@ from cluster.process.settings import SettingsError, load
 from cluster.version import VERSION
 from deviceplugin.allocation.mig_packing import DevicePick, by_parts
 from deviceplugin.allocator import AllocatorSources
-from deviceplugin.beside.choice import OwnNode, ending_at_a_change
+from deviceplugin.beside.choice import Change, OwnNode
 from deviceplugin.beside.role import Devices, Role
-from deviceplugin.composition import claims_in_use, role_of
+from deviceplugin.composition import claims_in_use, examined, holdings, role_of
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.doctor import Tools, examine, report
 from deviceplugin.injection.driver import library_under
@@ -54,6 +54,7 @@ from deviceplugin.kubelet.registration import SocketNames
 from deviceplugin.linked_gpus import Linked
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.node.device_orders import DeviceOrdersHandler
+from deviceplugin.node.given_by import GivenBy
 from deviceplugin.node.gpushare_status import GpushareStatus
 from deviceplugin.node.label_source import Labelling
 from deviceplugin.node.label_writer import LabelWriter
@@ -113,6 +114,7 @@ def diagnose(settings: Settings, environ: Mapping[str, str], clock: Clock) -> in
         nvml=RealNvml(_library(settings)),
         node=lambda: kube.get(NODES, settings.node_name),
         may=partial(may_i, kube),
+        claims=examined(settings, kube),
     )
     text, is_well = report(examine(settings, tools))
     sys.stdout.write(text)
@@ -147,21 +149,19 @@ def build(
     measurer = _measurer(settings, sources, recorder, registry, as_reported=role.as_reported, clock=clock)
     report = _each(linked.update, labelling.update, role.devices.update)
     watch = _watch(settings, nvml, report, measurer, clock=clock)
-    seen_by = (role.see, ending_at_a_change(role.whose, settings.device_plugin, process.end))
-    orders, following = _orders(settings, role.devices, watch, seen_by, kube=kube, clock=clock)
+    change = _change(settings, role, sources, process, kube=kube, clock=clock)
+    seen = (role.see, change.see)
+    orders, following = _orders(settings, role.devices, watch, seen, kube=kube, clock=clock)
     observe = _until_followed(orders, following, measurer)
     label = _labels(settings, kube, role, LabelWriter(kube, lambda: labelling.wanted, clock), clock=clock)
-    facts = _facts(sources, role, recorder, observe=observe, label=label)
+    facts = _facts(sources, role, recorder, observe=observe, label=label, waits=lambda: change.waits)
     publisher = Publisher(kube, settings.node_name, facts, metrics=metrics, clock=rounds["publisher"])
     lease = _lease(settings, kube, clock, role=role, monitor=measurer, holder=f"{instance}-{started}")
     ready = {**_readiness(device_cache, watch, role, publisher), "pods": role.pods_problem}
     _measure(registry, watch, lease, measurer=measurer, role=role)
     stuck = {"loops": alive([rounds[role.rounds[0]]])}
-    healthy = {
-        "loops": alive(rounds[name] for name in role.rounds),
-        "gpus": ready["gpus"],
-        "kubelet": ready["kubelet"],
-    }
+    loops = alive(rounds[name] for name in role.rounds)
+    healthy = {"loops": loops, "gpus": ready["gpus"], "kubelet": ready["kubelet"]}
     page = HoldersPage(Probes(registry, alive=stuck, healthy=healthy, ready=ready), measurer.snapshot)
     server = serve(page, settings.host, settings.port)
 
@@ -266,6 +266,22 @@ def _orders(
     return orders, Reflector(kube, NODES, OwnNode(orders, *seen_by), clock, field_selector=mine)
 
 
+def _change(
+    settings: Settings,
+    role: Role,
+    sources: AllocatorSources,
+    process: Process,
+    *,
+    kube: Kube,
+    clock: Clock,
+) -> Change:
+    """Add the thread that ends the process when the node is to give out its GPUs in another way, and may."""
+    held = holdings(settings, sources, kube).held
+    change = Change(role.way, settings.device_plugin, held, end=process.end, clock=clock)
+    process.thread("change", change.run)
+    return change
+
+
 def _facts(
     sources: AllocatorSources,
     role: Role,
@@ -273,6 +289,7 @@ def _facts(
     *,
     observe: Callable[[Node], None],
     label: Callable[[Node], Node],
+    waits: Callable[[], str | None],
 ) -> PublisherSources:
     return PublisherSources(
         device_cache=role.shown,
@@ -280,27 +297,30 @@ def _facts(
         pods=role.compared_pods,
         observe=observe,
         label=label,
-        report=_events(recorder, role),
+        report=_events(recorder, role, waits),
     )
 
 
 def _labels(
     settings: Settings, kube: Kube, role: Role, writer: LabelWriter, *, clock: Clock
 ) -> Callable[[Node], Node]:
+    given_by = GivenBy(kube, role.whose, clock)
     if settings.sharing_gpushare_status == "none":
-        return writer.write
+        return lambda node: writer.write(given_by.write(node))
     status = GpushareStatus(kube, lambda: role.shown.now.devices, settings.sharing_gpushare_status, clock)
-    return lambda node: status.write(writer.write(node))
+    return lambda node: status.write(writer.write(given_by.write(node)))
 
 
-def _events(recorder: EventRecorder, role: Role) -> Callable[[Node, tuple[Device, ...]], None]:
+def _events(
+    recorder: EventRecorder, role: Role, waits: Callable[[], str | None]
+) -> Callable[[Node, tuple[Device, ...]], None]:
     gpus, problems = GpuEventReporter(recorder), NodeProblemReporter(recorder)
     modes = SharingModeReporter(recorder)
 
     def report(node: Node, devices: tuple[Device, ...]) -> None:
         gpus.report(node, devices)
         modes.report(node, devices)
-        problems.report(node, pods=role.lasting_problem(), other_plugin=role.other_plugin())
+        problems.report(node, pods=role.lasting_problem(), other_plugin=role.other_plugin(), waits=waits())
 
     return report
 

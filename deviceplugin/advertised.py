@@ -141,6 +141,11 @@ def with_claimed(devices: tuple[Device, ...], claimed: AbstractSet[str]) -> tupl
     return tuple(_unhealthy_for(device, CLAIMED if device.uuid in claimed else None) for device in devices)
 
 
+def with_closed(devices: tuple[Device, ...], why: str | None) -> tuple[Device, ...]:
+    """The devices, all unhealthy for new pods if the node offers nothing anew for a reason."""
+    return tuple(_unhealthy_for(device, why) for device in devices)
+
+
 def with_cordons(devices: tuple[Device, ...], cordoned: Mapping[str, str]) -> tuple[Device, ...]:
     """The devices; those that an administrator has cordoned, or whose GPU is cordoned, are unhealthy.
 

@@ -13,11 +13,17 @@ from cluster.process.clock import Clock
 from deviceplugin.advertised import AdvertisingOptions
 from deviceplugin.allocator import Allocator, AllocatorSources, first_devices
 from deviceplugin.beside.choice import at_start
+from deviceplugin.beside.holdings import Holdings
 from deviceplugin.beside.observer import Observer
 from deviceplugin.beside.opening import Opening
+from deviceplugin.beside.owner import CLOSED, Way
 from deviceplugin.beside.role import Role
 from deviceplugin.device_cache import DeviceCache
-from deviceplugin.dra.prepared import PreparedFile
+from deviceplugin.dra.allocated import AllocatedClaims
+from deviceplugin.dra.checks import Examined
+from deviceplugin.dra.neighbours import Neighbours
+from deviceplugin.dra.orphans import orphans
+from deviceplugin.dra.prepared import PreparedClaim, PreparedFile
 from deviceplugin.dra.registration import Endpoints as ClaimEndpoints
 from deviceplugin.dra.serving import (
     ClaimServing,
@@ -27,10 +33,12 @@ from deviceplugin.dra.serving import (
     held_by_claims,
     prepared_file,
 )
+from deviceplugin.dra.slice_publisher import foreign_slices
 from deviceplugin.injection.driver import Mount
 from deviceplugin.injection.host_cdi_files import HostFolders
 from deviceplugin.injection.mps_daemons import MpsDaemons
 from deviceplugin.injection.share_files import ShareFiles
+from deviceplugin.kubelet.apiserver_pods import ApiServerPods
 from deviceplugin.kubelet.checkpoint import CheckpointFile
 from deviceplugin.kubelet.claim_users import ClaimUsers
 from deviceplugin.kubelet.pod_access import PodAccess
@@ -39,7 +47,7 @@ from deviceplugin.kubelet.pods_api import PodsApi
 from deviceplugin.kubelet.registration import Endpoints, Registrar, SocketNames
 from deviceplugin.kubelet.registrations import Registrations
 from deviceplugin.kubelet.root_in_use import root_in_use
-from deviceplugin.kubelet.second_plugin import OtherPlugin
+from deviceplugin.kubelet.second_plugin import GIVES_NO_CLAIMS, OtherPlugin, none_is_there
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.plugin import DevicePlugin
 from deviceplugin.preparation import Folders, Preparation
@@ -59,15 +67,23 @@ def role_of(
     clock: Clock,
 ) -> Role:
     """What the agent does on its node: it gives out the GPUs, or observes how another plugin does."""
-    whose = at_start(kube, settings.node_name, settings.device_plugin)
+    way = at_start(kube, settings.node_name, settings.device_plugin, holdings(settings, sources, kube).held)
     daemons = MpsDaemons(settings.mps_root, clock)
     serving = partial(_claims, settings, sources, sockets, kube=kube, clock=clock)
-    if whose == "existing":
-        role = _observing(settings, sources, metrics=metrics, clock=rounds["preparation"])
+    closed = CLOSED if way.waits else None
+    if way.whose == "existing":
+        role = _observing(settings, way, sources, metrics=metrics, clock=rounds["preparation"], closed=closed)
     else:
-        by_claims = whose == "dra"
+        by_claims = way.whose == "dra"
+        neighbours = Neighbours(_beside_claims(settings, sources, metrics) if by_claims else none_is_there)
         preparation = _preparation(
-            settings, sources, metrics, by_claims=by_claims, daemons=daemons, clock=rounds["preparation"]
+            settings,
+            sources,
+            metrics,
+            by_claims=by_claims,
+            closed=lambda: closed or neighbours(),
+            daemons=daemons,
+            clock=rounds["preparation"],
         )
         registrations = _registrations(
             settings, sources, sockets, metrics, daemons=daemons, clock=rounds["resources"]
@@ -75,11 +91,47 @@ def role_of(
         resources = Registrations(sources.device_cache, registrations, rounds["resources"])
         access = _pod_access(settings, sources, clock)
         other = _other_plugin(settings, sources.device_cache)
-        role = Role.giving(preparation, resources, sources, access, other_plugin=other)
+        role = Role.giving(preparation, resources, sources, access, way=way, other_plugin=other)
         if by_claims:
-            return role.by(serving(mounts=preparation.mounts, is_ending=False))
+            claims = serving(mounts=preparation.mounts, is_waiting=closed is not None, neighbours=neighbours)
+            return role.by(claims, neighbours)
     mounts = _folders(settings).mounts
     return role.ending(serving(mounts=mounts, is_ending=True)) if has_claims(_prepared(settings)) else role
+
+
+def holdings(settings: Settings, sources: AllocatorSources, kube: Kube) -> Holdings:
+    """What is held on the node."""
+    allocated = AllocatedClaims(
+        kube,
+        ApiServerPods(kube, settings.node_name),
+        node=settings.node_name,
+        driver=settings.dra_driver,
+    )
+    return Holdings(
+        record=_prepared(settings),
+        checkpoint=sources.checkpoint,
+        pods=sources.pods.at_once,
+        allocated=allocated,
+        lost=_lost(settings, kube),
+    )
+
+
+def _lost(settings: Settings, kube: Kube) -> Callable[[], list[PreparedClaim]]:
+    state = settings.kubelet_state or settings.kubelet_root
+    return partial(orphans, _prepared(settings), state, kube)
+
+
+def examined(settings: Settings, kube: Kube) -> Examined:
+    """What the doctor looks at about claims."""
+    endpoints = ClaimEndpoints(
+        kubelet_root=settings.kubelet_root, driver=settings.dra_driver, names=SocketNames("doctor", 0)
+    )
+    return Examined(
+        registry=endpoints.registry,
+        record=_prepared(settings),
+        foreign=partial(foreign_slices, kube, settings.node_name, settings.dra_driver),
+        orphans=_lost(settings, kube),
+    )
 
 
 def claimed_devices(settings: Settings) -> Callable[[], frozenset[str] | None]:
@@ -102,8 +154,17 @@ def opening(settings: Settings) -> Opening | None:
     )
 
 
-def _observing(settings: Settings, sources: AllocatorSources, *, metrics: AgentMetrics, clock: Clock) -> Role:
+def _observing(
+    settings: Settings,
+    way: Way,
+    sources: AllocatorSources,
+    *,
+    metrics: AgentMetrics,
+    clock: Clock,
+    closed: str | None,
+) -> Role:
     return Role.observing(
+        way,
         Observer(
             settings.node_name,
             sources.device_cache,
@@ -112,12 +173,30 @@ def _observing(settings: Settings, sources: AllocatorSources, *, metrics: AgentM
             metrics=metrics,
             clock=clock,
             opening=opening(settings),
-        )
+            closed=closed,
+        ),
     )
 
 
 def _other_plugin(settings: Settings, device_cache: DeviceCache) -> OtherPlugin:
     return OtherPlugin(settings.device_plugins, lambda: frozenset(device_cache.now.by_uuid))
+
+
+def _beside_claims(
+    settings: Settings, sources: AllocatorSources, metrics: AgentMetrics
+) -> Callable[[], str | None]:
+    other = OtherPlugin(
+        settings.device_plugins,
+        lambda: frozenset(sources.device_cache.now.by_uuid),
+        effect=GIVES_NO_CLAIMS,
+    )
+
+    def look() -> str | None:
+        found = other()
+        metrics.other_plugin.set(found is not None)
+        return found
+
+    return look
 
 
 def _preparation(
@@ -126,6 +205,7 @@ def _preparation(
     metrics: AgentMetrics,
     *,
     by_claims: bool,
+    closed: Callable[[], str | None],
     daemons: MpsDaemons,
     clock: Clock,
 ) -> Preparation:
@@ -149,6 +229,7 @@ def _preparation(
         checkpoint=sources.checkpoint,
         pods=sources.pods.at_once,
         claimed=claimed_devices(settings),
+        closed=closed,
         host=HostFolders(settings.host_cdi_dirs),
         daemons=daemons,
         metrics=metrics,
@@ -206,7 +287,9 @@ def _claims(
     kube: Kube,
     clock: Clock,
     mounts: Callable[[], tuple[Mount, ...]],
-    is_ending: bool,
+    is_ending: bool = False,
+    is_waiting: bool = False,
+    neighbours: Neighbours | None = None,
 ) -> ClaimServing:
     folders = _folders(settings)
     return ClaimServing(
@@ -226,6 +309,8 @@ def _claims(
         ),
         has_counters=settings.dra_counters,
         is_ending=is_ending,
+        is_waiting=is_waiting,
+        neighbours=neighbours,
     )
 
 

@@ -27,6 +27,8 @@ class AdvertisedDevices:
     """A message: why there are no devices, or what is wrong with all of them."""
     cordoned: frozenset[str] = frozenset()
     """UUIDs of devices that are unhealthy only because they are cordoned: pods that hold them may restart."""
+    closed: frozenset[str] = frozenset()
+    """UUIDs of those that are unhealthy only because the node offers nothing anew."""
     lists: Mapping[str, tuple[Device, ...]] | None = None
     """Resource -> the devices advertised under this name; None for each device under its own."""
     reported: bool = False
@@ -57,7 +59,7 @@ class AdvertisedDevices:
         """UUID -> device, with its health for a pod that already holds it: a cordon does not count."""
         return {
             device.uuid: msgspec.structs.replace(device, health="healthy", reason=None)
-            if device.uuid in self.cordoned
+            if device.uuid in self.cordoned | self.closed
             else device
             for device in self.devices
         }

@@ -13,20 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from cluster import mps_names, names
+from cluster import event_reasons, mps_names, names
 from cluster.kube.access_review import Permission
 from cluster.kube.errors import ApiError
 from cluster.kube.events import NAMESPACE_OF_NODES
 from cluster.objects.nodes import Node
-from deviceplugin.beside.choice import Whose, whose
 from deviceplugin.beside.observer import amounts
 from deviceplugin.beside.opening import Opening
+from deviceplugin.beside.owner import Whose, given_by, whose
+from deviceplugin.dra.checks import Examined, checks
 from deviceplugin.injection import cdi, driver
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointFile
 from deviceplugin.kubelet.pod_access import wrong_root
 from deviceplugin.kubelet.root_in_use import root_in_use
-from deviceplugin.kubelet.second_plugin import OtherPlugin
+from deviceplugin.kubelet.second_plugin import DOES_NOT_REGISTER, GIVES_NO_CLAIMS, OtherPlugin
 from deviceplugin.nvml.interface import Nvml, NvmlError
 from deviceplugin.settings import Settings
 from deviceplugin.usage.processes import Processes
@@ -74,6 +75,7 @@ class Tools:
     """This Node from the API server; raises ApiError."""
     may: Callable[[Permission], bool]
     """Whether the agent has a permission; raises ApiError."""
+    claims: Examined
     patience: float = PATIENCE
 
 
@@ -85,6 +87,8 @@ def examine(settings: Settings, tools: Tools) -> Iterator[Finding]:
     yield _driver_files(settings)
     yield from _sockets(settings)
     yield _other_plugin(settings, tools)
+    yield _owner(settings, tools)
+    yield from _claims(settings, tools)
     yield _processes(Processes(settings.proc_root))
     if settings.device_list_strategy is Strategy.CDI:
         yield _cdi_folder(settings.cdi_dir)
@@ -204,22 +208,43 @@ def _sockets(settings: Settings) -> Iterator[Finding]:
 
 
 def _other_plugin(settings: Settings, tools: Tools) -> Finding:
-    about, found = "other plugins", OtherPlugin(settings.device_plugins)()
+    about = "other plugins"
     mode, _ = _whose(settings, tools)
     if mode == "existing":
         return _existing(settings)
+    effect = GIVES_NO_CLAIMS if mode == "dra" else DOES_NOT_REGISTER
+    found = OtherPlugin(settings.device_plugins, effect=effect)()
     if found is not None:
         return Finding(about, "wrong", found)
     return Finding(about, "fine", "None gives out GPUs on this node.")
 
 
 def _whose(settings: Settings, tools: Tools) -> tuple[Whose, Node | None]:
-    """Whose plugin gives out the GPUs, and the Node if it can be read."""
+    """Who gives out the GPUs now, and the Node if it can be read."""
     try:
         node = tools.node()
     except ApiError:
         return settings.device_plugin, None
-    return whose(node, settings.device_plugin), node
+    return given_by(node) or whose(node, settings.device_plugin), node
+
+
+def _owner(settings: Settings, tools: Tools) -> Finding:
+    about = "who gives out GPUs"
+    now, node = _whose(settings, tools)
+    wanted = whose(node, settings.device_plugin) if node else now
+    if now == wanted:
+        return Finding(about, "fine", f"It is {now!r}.")
+    message = (
+        f"It is still {now!r}, and the label {names.DEVICE_PLUGIN} says {wanted!r}: an Event"
+        f" {event_reasons.CHANGE_WAITS} on the Node says what that waits for."
+    )
+    return Finding(about, "warning", message)
+
+
+def _claims(settings: Settings, tools: Tools) -> Iterator[Finding]:
+    now, _ = _whose(settings, tools)
+    for severity, message in checks(tools.claims, settings.dra_driver, are_given=now == "dra"):
+        yield Finding("claims", severity, message)
 
 
 def _existing(settings: Settings) -> Finding:

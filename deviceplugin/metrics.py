@@ -83,7 +83,7 @@ class AgentMetrics(KubeletMetrics):
         super().__init__(registry)
         self.other_plugin: Final = Gauge(
             "agent_other_plugin",
-            "1 while another device plugin gives out this node's GPUs, so that this agent does not register.",
+            "1 while another device plugin gives out this node's GPUs, so that this agent gives none.",
             namespace=NAMESPACE,
             registry=registry,
         )

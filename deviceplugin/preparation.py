@@ -26,6 +26,7 @@ from deviceplugin.advertised import (
     partitioned_of,
     with_absent,
     with_claimed,
+    with_closed,
     with_cordons,
 )
 from deviceplugin.allocation.pod_devices import PodDevices
@@ -128,6 +129,10 @@ def _unusable(devices: tuple[Device, ...], reason: str) -> tuple[Device, ...]:
     )
 
 
+def _healthy(devices: Iterable[Device]) -> frozenset[str]:
+    return frozenset(device.uuid for device in devices if device.is_healthy)
+
+
 def _states(report: NvmlReport, cordoned: Iterable[str]) -> dict[str, str]:
     """UUID -> its state: in the words of ``nvml.health``, or cordoned."""
     return {device.uuid: device.state.value for device in report.devices} | dict.fromkeys(cordoned, CORDONED)
@@ -145,6 +150,7 @@ class Preparation:
         checkpoint: CheckpointReader,
         pods: Callable[[], tuple[Pod, ...] | None] = lambda: None,
         claimed: Callable[[], frozenset[str] | None] = frozenset,
+        closed: Callable[[], str | None] = lambda: None,
         host: HostFolders | None = None,
         daemons: MpsDaemons | None = None,
         metrics: AgentMetrics,
@@ -156,6 +162,8 @@ class Preparation:
         self._checkpoint = checkpoint
         self._pods = pods
         self._claimed = claimed
+        self._closed = closed
+        self._closed_for: str | None = None
         self._host = host or HostFolders(())
         self._daemons = daemons or MpsDaemons(None, clock)
         self._answering = frozenset[str]()
@@ -208,13 +216,14 @@ class Preparation:
             stop: ends it.
             unresponsive_for: seconds since the driver last answered.
         """
-        pause = HOLDERS_EVERY if self._most.slots else RECHECK_EVERY
+        follows = self._most.slots or self._most.by_claims
+        pause = HOLDERS_EVERY if follows else RECHECK_EVERY
         checked = self._clock.monotonic()
         while not self._clock.wait(stop, pause):
             with self._lock:
                 now = self._clock.monotonic()
-                if self._most.slots and now - checked < RECHECK_EVERY:
-                    self._follow_holders()
+                if follows and now - checked < RECHECK_EVERY:
+                    self._follow()
                     continue
                 checked = now
                 if unresponsive_for() >= UNRESPONSIVE_AFTER:
@@ -222,9 +231,13 @@ class Preparation:
                 elif self._last is not None:
                     self._apply(self._last)
 
-    def _follow_holders(self) -> None:
-        """Offer the GPUs anew if others hold them than before."""
+    def _follow(self) -> None:
+        """Offer the GPUs anew if others hold them than before, or if the node is open or closed now."""
         if self._shown is None:
+            return
+        if self._most.by_claims:
+            if self._closed() != self._closed_for:
+                self._offer()
             return
         held = self._held()
         if held.mps is not None:
@@ -265,13 +278,23 @@ class Preparation:
             nodes = self._with_names_of_the_host(nodes, devices)
         if self._options.strategy is not Strategy.ENVIRONMENT and nodes.of_device:
             self._check_unified_memory(nodes)
-        healthy = {device.uuid for device in devices if device.is_healthy}
+        healthy = _healthy(devices)
         devices = with_cordons(devices, self._cordoned)
-        cordoned = healthy - {device.uuid for device in devices if device.is_healthy}
+        open_ = _healthy(devices)
+        self._closed_for = self._closed()
+        devices = with_closed(devices, self._closed_for)
         self._count(devices)
-        self._metrics.set_states(devices, _states(report, cordoned))
+        self._metrics.set_states(devices, _states(report, cordoned := healthy - open_))
         lists = listed(devices, partitioned_of(report.devices, self._options), held.all, held.staying)
-        new = AdvertisedDevices(devices, nodes, report.problem, frozenset(cordoned), lists, reported=True)
+        new = AdvertisedDevices(
+            devices,
+            nodes,
+            report.problem,
+            cordoned,
+            open_ - _healthy(devices),
+            lists,
+            reported=True,
+        )
         if self._device_cache.put(new):
             self._log(devices, report.problem)
 

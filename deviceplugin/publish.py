@@ -157,20 +157,26 @@ class NodeProblemReporter:
         self._recorder = recorder
         self._pods: str | None = None
         self._plugin: str | None = None
+        self._waits: str | None = None
 
-    def report(self, node: Node, *, pods: str | None, other_plugin: str | None) -> None:
+    def report(
+        self, node: Node, *, pods: str | None, other_plugin: str | None, waits: str | None = None
+    ) -> None:
         """Report problems that are others than in the last call.
 
         Args:
             node: the Node.
             pods: why it is not known which pod is being admitted.
-            other_plugin: which other plugin gives out the GPUs.
+            other_plugin: who else gives out the GPUs.
+            waits: why the node does not give them out yet as its label says.
         """
         if pods is not None and pods != self._pods:
             self._recorder.warning(node, event_reasons.PODS_UNREADABLE, pods)
         if other_plugin is not None and other_plugin != self._plugin:
             self._recorder.warning(node, event_reasons.OTHER_PLUGIN, other_plugin)
-        self._pods, self._plugin = pods, other_plugin
+        if waits is not None and waits != self._waits:
+            self._recorder.warning(node, event_reasons.CHANGE_WAITS, waits)
+        self._pods, self._plugin, self._waits = pods, other_plugin, waits
 
 
 class Publisher:

@@ -1,11 +1,13 @@
-"""Whose device plugin gives out the node's GPUs: the Node's label says, or else a setting.
+"""How the agent learns who is to give out the node's GPUs, at its start and afterwards.
 
-An agent keeps to one answer. When the label says another it ends, and its DaemonSet starts it again.
+An agent keeps to one answer (``owner.Way``). When another one is right it ends, and its DaemonSet starts it
+again.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, Literal, Protocol, cast, get_args
+from typing import Final, Protocol
 
 import structlog
 
@@ -14,13 +16,19 @@ from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube
 from cluster.kube.resources import NODES
 from cluster.objects.nodes import Node
+from cluster.process.clock import Clock
+from cluster.process.stop_events import wake_at
+from deviceplugin.beside.owner import Held, Way, Whose, given_by, way, whose
 
 log = structlog.get_logger(__name__)
 
-Whose = Literal["ours", "existing", "dra"]
-"""This agent's, another one that is there already, or none: this agent's driver of claims."""
 DEADLINE: Final = 2.0
 """Seconds for the API server: a node whose GPUs are ours must not wait long for its devices."""
+LOOK_EVERY: Final = 5.0
+"""Seconds between two looks at what is held."""
+
+HeldFor = Callable[[Whose, Whose | None], Held]
+"""Reads what is held, for a change to the first from the second."""
 
 
 class Follower(Protocol):
@@ -39,20 +47,16 @@ class Follower(Protocol):
         ...
 
 
-def whose(node: Node, default: Whose) -> Whose:
-    """Whose plugin the Node's label names; the default without one, or with one that means nothing."""
-    label = (node.metadata.labels or {}).get(names.DEVICE_PLUGIN)
-    return cast("Whose", label) if label in get_args(Whose) else default
-
-
-def at_start(kube: Kube, node: str, default: Whose) -> Whose:
-    """Whose plugin it is now; the default where the API server does not answer in time."""
+def at_start(kube: Kube, node: str, default: Whose, held: HeldFor) -> Way:
+    """How to begin; as by the default where the API server does not answer in time."""
     answer = ThreadPoolExecutor(1, thread_name_prefix="whose-plugin").submit(kube.get, NODES, node)
     try:
-        return whose(answer.result(timeout=DEADLINE), default)
+        found = answer.result(timeout=DEADLINE)
+        wanted, was = whose(found, default), given_by(found)
     except (ApiError, TimeoutError) as error:
         log.warning("the label of this Node is not known yet", message=str(error), assumed=default)
-        return default
+        wanted, was = default, None
+    return way(wanted, was, lambda: held(wanted, was))
 
 
 class OwnNode:
@@ -82,11 +86,50 @@ class OwnNode:
             see(node)
 
 
-def ending_at_a_change(now: Whose, default: Whose, end: Callable[[str], None]) -> Callable[[Node], None]:
-    """A function that ends the agent when the Node's label says something else than now."""
+class Change:
+    """The thread that ends the agent when its node is to give out GPUs in another way, and may."""
 
-    def see(node: Node) -> None:
-        if (wanted := whose(node, default)) != now:
-            end(f"the label {names.DEVICE_PLUGIN} says {wanted!r}: the agent begins again")
+    def __init__(
+        self, now: Way, default: Whose, held: HeldFor, *, end: Callable[[str], None], clock: Clock
+    ) -> None:
+        """Args: now: how this agent does; end: ends it, for a reason."""
+        self._now = now
+        self._default = default
+        self._held = held
+        self._end = end
+        self._clock = clock
+        self._node: Node | None = None
+        self._waits = now.waits
+        self._wake = threading.Event()
 
-    return see
+    @property
+    def waits(self) -> str | None:
+        """Why the node does not change yet to what its label says, for people; None if it is as that says."""
+        return self._waits
+
+    def see(self, node: Node) -> None:
+        """Take over the Node. Safe from any thread."""
+        self._node = node
+        self._wake.set()
+
+    def run(self, stop: threading.Event) -> None:
+        """Look until the stop event is set."""
+        wake_at(stop, self._wake)
+        while not stop.is_set():
+            self.once()
+            self._clock.wait(self._wake, LOOK_EVERY)
+            self._wake.clear()
+
+    def once(self) -> None:
+        """One look; nothing changes before the Node has been seen."""
+        if self._node is None:
+            return
+        wanted, was = whose(self._node, self._default), self._now.whose
+        found = way(wanted, was, lambda: self._held(wanted, was))
+        if (found.whose, found.waits is None) != (was, self._now.waits is None):
+            why = found.waits or f"the label {names.DEVICE_PLUGIN} says {wanted!r}"
+            self._end(f"{why} The agent begins again." if found.waits else f"{why}: the agent begins again")
+            return
+        if found.waits != self._waits:
+            log.info("the node still gives its GPUs in the old way", message=found.waits)
+            self._waits = found.waits

@@ -19,7 +19,7 @@ from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, is_terminal
 from cluster.objects.quantity import QuantityError, parse_count
 from cluster.process.clock import Clock
-from deviceplugin.advertised import with_cordons
+from deviceplugin.advertised import with_closed, with_cordons
 from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.beside.numbering import Ids, Observed, numbered, really_has, serves
 from deviceplugin.beside.opening import Opening
@@ -60,6 +60,7 @@ class Observer:
         metrics: AgentMetrics,
         clock: Clock,
         opening: Opening | None = None,
+        closed: str | None = None,
     ) -> None:
         """Nothing is known yet.
 
@@ -71,7 +72,9 @@ class Observer:
             metrics: get the health of the real devices.
             clock: for the thread's rounds.
             opening: how GPUs are offered to pods that share them; None if none is opened for shares.
+            closed: why nothing is offered anew; None if it is.
         """
+        self._offers_nothing = closed
         self.shown: Final = DeviceCache()
         self._name = node
         self._real = real
@@ -222,6 +225,7 @@ class Observer:
         )
         out = frozenset(device.uuid for device in self.shown.now.devices if not device.is_healthy)
         devices = with_cordons(numbered(seen, out - self._cordoned.keys()), self._cordoned)
+        devices = with_closed(devices, self._offers_nothing)
         new = replace(self._real.now, devices=devices, cordoned=frozenset(self._cordoned))
         if self.shown.put(new):
             healthy = sum(device.is_healthy for device in devices)

@@ -13,9 +13,10 @@ from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from cluster.process.lifecycle import Process
 from deviceplugin.allocator import AllocatorSources
-from deviceplugin.beside.choice import Whose
 from deviceplugin.beside.observer import Observer
+from deviceplugin.beside.owner import Way, Whose
 from deviceplugin.device_cache import DeviceCache
+from deviceplugin.dra.neighbours import Neighbours
 from deviceplugin.dra.serving import ClaimServing
 from deviceplugin.kubelet.pod_access import PodAccess
 from deviceplugin.kubelet.registrations import Registrations
@@ -65,7 +66,7 @@ class Registered(Protocol):
 class Role:
     """The parts that differ."""
 
-    whose: Whose
+    way: Way
     devices: Devices
     registered: Registered
     shown: DeviceCache
@@ -76,7 +77,7 @@ class Role:
     """Why it is not known which pod is being admitted."""
     lasting_problem: Callable[[], str | None] = lambda: None
     other_plugin: Callable[[], str | None] = none_is_there
-    """Which other plugin gives out the GPUs, so that this agent does not register."""
+    """Who else gives out the GPUs, so that this agent does not register, or claims get none."""
     as_reported: Callable[[NodeUsage], NodeUsage] = lambda use: use
     see: Callable[[Node], None] = lambda _: None
     threads: Mapping[str, Loop] = field(default_factory=dict)
@@ -84,6 +85,11 @@ class Role:
     """Threads that go on for a moment after the Lease was released."""
     rounds: tuple[str, ...] = ("preparation", "publisher")
     """Threads whose rounds are watched; the agent starts again where the first one is stuck."""
+
+    @property
+    def whose(self) -> Whose:
+        """Who gives out the GPUs."""
+        return self.way.whose
 
     @classmethod
     def giving(
@@ -93,11 +99,12 @@ class Role:
         sources: AllocatorSources,
         access: PodAccess,
         *,
+        way: Way,
         other_plugin: OtherPlugin,
     ) -> Self:
         """The agent is the device plugin."""
         return cls(
-            whose="ours",
+            way=way,
             devices=preparation,
             registered=resources,
             shown=sources.device_cache,
@@ -111,10 +118,10 @@ class Role:
         )
 
     @classmethod
-    def observing(cls, observer: Observer) -> Self:
+    def observing(cls, way: Way, observer: Observer) -> Self:
         """Another plugin is."""
         return cls(
-            whose="existing",
+            way=way,
             devices=observer,
             registered=observer,
             shown=observer.shown,
@@ -123,11 +130,11 @@ class Role:
             see=observer.observe,
         )
 
-    def by(self, claims: ClaimServing) -> Self:
+    def by(self, claims: ClaimServing, neighbours: Neighbours) -> Self:
         """The same agent where claims give its devices: those that pods have by resource stay with them."""
         return replace(
             self,
-            whose="dra",
+            other_plugin=neighbours,
             devices=_Claimed(self.devices, claims),
             registered=claims,
             last={**self.last, **claims.loops},

@@ -12,16 +12,15 @@ from typing import Final
 
 import structlog
 
-from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube
-from cluster.kube.resources import RESOURCE_CLAIMS
 from cluster.objects.claims import ResourceClaim
 from cluster.process.clock import Clock
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.dra.claim_files import ClaimFiles
+from deviceplugin.dra.orphans import claim_of, orphans
 from deviceplugin.dra.prepare import Busy, ClaimReference, Offer, Refusal, prepare
 from deviceplugin.dra.prepared import PreparedClaim, PreparedError, PreparedFile
-from deviceplugin.kubelet.claim_users import NAME
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +43,8 @@ class Pool:
     """UUIDs of devices that living pods have by the device plugin."""
     shares: Callable[[], Mapping[str, int]] = dict
     """UUID -> MiB for the shares of all claims, of devices that can be shared."""
+    closed: Callable[[], str | None] = lambda: None
+    """Why nothing is prepared anew, for people: somebody else gives out the node's GPUs."""
 
 
 class ClaimDriver:
@@ -65,7 +66,7 @@ class ClaimDriver:
         self._device_cache = device_cache
         self._file = file
         self._files = files
-        self._state = kubelet_state / NAME
+        self._kubelet_state = kubelet_state
         self._clock = clock
         self._lock = threading.Lock()
 
@@ -91,7 +92,8 @@ class ClaimDriver:
         """Prepare a claim; a claim that is prepared already has the same answer again."""
         give_up, never = self._clock.monotonic() + PATIENCE, threading.Event()
         try:
-            claim = None if self._is_prepared(wanted.uid) else self._claim(wanted.namespace, wanted.name)
+            is_prepared = wanted.uid in self._file.read()
+            claim = None if is_prepared else claim_of(self._kube, wanted.namespace, wanted.name)
         except (ApiError, PreparedError) as error:
             return Refusal(f"The claim {wanted.key} cannot be read: {error}")
         while True:
@@ -137,7 +139,9 @@ class ClaimDriver:
     def _offer(self) -> Offer:
         now = self._device_cache.now
         unhealthy = {
-            device.uuid: device.reason or "It is unhealthy" for device in now.devices if not device.is_healthy
+            device.uuid: device.reason or "It is unhealthy"
+            for device in now.devices
+            if not device.is_healthy and device.uuid not in now.closed
         }
         devices = {name: uuid for name, uuid in self._pool.devices().items() if uuid in now.nodes.of_device}
         return Offer(
@@ -148,17 +152,8 @@ class ClaimDriver:
             taken=self._pool.taken(),
             shares=self._pool.shares(),
             is_known=now.reported,
+            closed=self._pool.closed(),
         )
-
-    def _is_prepared(self, uid: str) -> bool:
-        return uid in self._file.read()
-
-    def _claim(self, namespace: str, name: str) -> ResourceClaim | None:
-        try:
-            claim: ResourceClaim = self._kube.get(RESOURCE_CLAIMS, name, namespace=namespace, within=PATIENCE)
-        except NotFound:
-            return None
-        return claim
 
     def _forget_orphans(self) -> bool:
         """Free devices of claims whose Unprepare was lost: gone for the API server, and for the kubelet.
@@ -167,23 +162,13 @@ class ClaimDriver:
         waits for that, and a claim that is gone for both does not come back.
         """
         try:
-            claims = tuple(self._file.read().values())
-            # After our own record: the kubelet writes a claim down before it calls.
-            known = self._state.read_text()
+            lost = orphans(self._file, self._kubelet_state, self._kube)
         except (OSError, PreparedError):
             return False
-        orphans = [claim for claim in claims if claim.uid not in known and self._is_gone(claim)]
-        problems = [self.unprepare(claim.uid) for claim in orphans]
-        for claim, problem in zip(orphans, problems, strict=True):
+        problems = [self.unprepare(claim.uid) for claim in lost]
+        for claim, problem in zip(lost, problems, strict=True):
             log.warning("a claim has ended without the kubelet's call", claim=claim.key, problem=problem)
         return None in problems
-
-    def _is_gone(self, claim: PreparedClaim) -> bool:
-        try:
-            there = self._claim(claim.namespace, claim.name)
-        except ApiError:
-            return False
-        return there is None or there.metadata.uid != claim.uid
 
     def _forget(self, uid: str) -> None:
         prepared = dict(self._file.read())

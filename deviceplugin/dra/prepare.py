@@ -41,6 +41,8 @@ class Offer:
     """UUIDs of devices that living pods have by the device plugin: the node gave them in another way."""
     is_known: bool = True
     """Whether the devices have been read since the agent's start."""
+    closed: str | None = None
+    """Why nothing is prepared anew, for people: somebody else gives out the node's GPUs."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +97,19 @@ def prepare(
     if message := _unsupported(found, devices.config, offer.driver):
         return Refusal(f"{message}, in the claim {wanted.key}.")
     ours = PreparedClaim(uid=wanted.uid, namespace=wanted.namespace, name=wanted.name, devices=tuple(found))
-    return _taken(ours, prepared, offer) or _unhealthy(ours, offer) or ours
+    return _closed(ours, offer) or _taken(ours, prepared, offer) or _unhealthy(ours, offer) or ours
 
 
 def _missing(device: str, offer: Offer) -> Refusal | Busy:
     if not offer.is_known:
         return Busy(f"The driver has not answered yet: it is not known whether the node has {device}.")
     return Refusal(f"This node has no device {device}, or none of its device nodes.")
+
+
+def _closed(ours: PreparedClaim, offer: Offer) -> Refusal | None:
+    if offer.closed is None or all(device.is_admin for device in ours.devices):
+        return None
+    return Refusal(f"The claim {ours.key} is not prepared. {offer.closed}")
 
 
 def _taken(ours: PreparedClaim, prepared: Prepared, offer: Offer) -> Busy | None:

@@ -19,6 +19,7 @@ from deviceplugin.allocator import AllocatorSources
 from deviceplugin.dra.claim_files import ClaimFiles, Specification
 from deviceplugin.dra.counters import counted
 from deviceplugin.dra.driver import ClaimDriver, Pool
+from deviceplugin.dra.neighbours import Neighbours
 from deviceplugin.dra.prepared import PreparedError, PreparedFile
 from deviceplugin.dra.registration import DriverRegistration, Endpoints
 from deviceplugin.dra.servicer import Health
@@ -77,9 +78,20 @@ class ClaimServing:
         sharing: ClaimSharing,
         has_counters: bool = True,
         is_ending: bool = False,
+        is_waiting: bool = False,
+        neighbours: Neighbours | None = None,
     ) -> None:
-        """Args: has_counters: of MIG devices, if they are stored; is_ending: none are offered, claims end."""
+        """Nothing is served yet.
+
+        With ``has_counters`` MIG devices have them, if they are stored. With ``is_ending`` the node gives its
+        GPUs in another way now: none are offered, claims only end. With ``is_waiting`` it is to do so: none
+        are offered, but claims that have one go on. While ``neighbours`` knows of somebody none are offered,
+        and nothing is prepared anew.
+        """
         self._is_ending = is_ending
+        self._is_waiting = is_waiting
+        self._neighbours = neighbours or Neighbours()
+        self._file = file
         self._has_counters = has_counters
         self._sharing = sharing
         self._sources = sources
@@ -87,9 +99,7 @@ class ClaimServing:
         self._devices: dict[str, NodeDevice] = {}
         self._around = Surroundings()
         self._known = False
-        pool = Pool(
-            driver=endpoints.driver, node=node, devices=self._uuids, taken=self._taken, shares=self._shares
-        )
+        pool = self._pool(endpoints.driver, node)
         self.driver = ClaimDriver(
             pool,
             kube,
@@ -107,7 +117,7 @@ class ClaimServing:
             self.driver,
             Health(pool, sources.device_cache, clock),
             pool,
-            rejection=self.publisher.foreign,
+            rejection=self._rejection,
             registered=self.publisher.registered,
             clock=clock,
         )
@@ -115,12 +125,12 @@ class ClaimServing:
     @property
     def is_registered(self) -> bool:
         """Whether the kubelet has the driver, and the scheduler its devices."""
-        return self.registration.is_registered and self.publisher.problem is None
+        return self.problem is None
 
     @property
     def problem(self) -> str | None:
         """Why the node gives no GPUs by claims, for people; None if it does."""
-        return self.registration.problem or self.publisher.problem
+        return self._neighbours() or self.registration.problem or self.publisher.problem
 
     def update(self, report: NvmlReport) -> None:
         """Take over a report of the NVML thread."""
@@ -150,6 +160,27 @@ class ClaimServing:
                     changed.clear()
                     self.publisher.wake()
 
+    def _pool(self, driver: str, node: str) -> Pool:
+        return Pool(
+            driver=driver,
+            node=node,
+            devices=self._uuids,
+            taken=self._taken,
+            shares=self._shares,
+            closed=self._closed,
+        )
+
+    def _rejection(self) -> str | None:
+        """Why the driver must not be served: another driver has the devices. Claims that have some go on."""
+        foreign = self.publisher.foreign()
+        if self._neighbours.look(foreign):
+            self.publisher.wake()
+        return foreign if foreign is not None and not has_claims(self._file) else None
+
+    def _closed(self) -> str | None:
+        """Why nothing is prepared anew."""
+        return self.publisher.foreign() or self._neighbours.beside_a_plugin()
+
     def _uuids(self) -> dict[str, str]:
         return {name: device.uuid for name, device in self._devices.items()}
 
@@ -159,7 +190,7 @@ class ClaimServing:
         return {uuid: amount for uuid, amount in memory.items() if amount}
 
     def _wanted(self, stored: Stored) -> Published | None:
-        if self._is_ending:
+        if self._is_ending or self._is_waiting or self._neighbours() is not None:
             return Published()
         now = self._sources.device_cache.now
         if not self._known or not now.reported:

@@ -6,6 +6,7 @@ for 30 s and of a node that restarts, so they are read again regularly.
 
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
@@ -43,6 +44,34 @@ class Wanted(Protocol):
     def __call__(self, stored: Stored) -> Published | None:
         """The devices, with what the API server stores of them; None while they are not known."""
         ...
+
+
+def slices_of(kube: Kube, node: str, driver: str) -> dict[str, ResourceSlice]:
+    """Name -> slice of this node for a driver of this name, whoever wrote it.
+
+    Raises:
+        ApiError: they cannot be read.
+    """
+    selected = Selection(field_selector=f"spec.nodeName={node},spec.driver={driver}")
+    return {one.metadata.name: one for one in kube.list(RESOURCE_SLICES, selected).items}
+
+
+def foreign_slices(kube: Kube, node: str, driver: str) -> tuple[str, ...]:
+    """Names of those that another driver has published.
+
+    Raises:
+        ApiError: they cannot be read.
+    """
+    ours = f"{claim_names.SLICE_PREFIX}{node}-"
+    return tuple(sorted(name for name in slices_of(kube, node, driver) if not name.startswith(ours)))
+
+
+def beside_another_driver(its_slice: str, driver: str) -> str:
+    """What is wrong there, and what to do about it, for people."""
+    return (
+        f"Another driver has published {its_slice} for {driver} on this node: remove that driver, or set"
+        f" {names.setting('dra_driver')}, and delete its ResourceSlices."
+    )
 
 
 class SlicePublisher:
@@ -109,17 +138,12 @@ class SlicePublisher:
         Raises:
             ApiError: the API server does not take it.
         """
-        selected = Selection(field_selector=f"spec.nodeName={self._node},spec.driver={self._driver}")
-        have = {one.metadata.name: one for one in self._kube.list(RESOURCE_SLICES, selected).items}
+        have = slices_of(self._kube, self._node, self._driver)
         ours = f"{claim_names.SLICE_PREFIX}{self._node}-"
         foreign = sorted(name for name in have if not name.startswith(ours))
-        self._foreign = (
-            f"Another driver has published {foreign[0]} for {self._driver} on this node: remove that driver,"
-            f" or set {names.setting('dra_driver')}, and delete its ResourceSlices."
-            if foreign
-            else None
-        )
+        self._foreign = beside_another_driver(foreign[0], self._driver) if foreign else None
         if foreign:
+            self._remove(name for name in have if name.startswith(ours))
             return
         found = self._wanted(self._stored)
         if found is None:
@@ -157,13 +181,14 @@ class SlicePublisher:
             else:
                 stored = self._kube.create(RESOURCE_SLICES, body)
             self._learn(part, stored)
-        for name in have.keys() - want.keys():
-            try:
-                self._kube.delete(RESOURCE_SLICES, name)
-            except NotFound:
-                continue
+        self._remove(have.keys() - want.keys())
         devices = sum(len(part.get("devices", ())) for part in want.values())
         log.info("devices for claims published", generation=generation, devices=devices)
+
+    def _remove(self, surplus: Iterable[str]) -> None:
+        for name in surplus:
+            with suppress(NotFound):
+                self._kube.delete(RESOURCE_SLICES, name)
 
     def _learn(self, part: Entry, slice_: ResourceSlice) -> None:
         """An API server before 1.36 drops what it does not know, and says nothing."""

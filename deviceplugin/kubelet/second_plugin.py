@@ -20,6 +20,9 @@ KUBELET_SOCKET: Final = "kubelet.sock"
 NVIDIAS: Final = re.compile(r"nvidia-(gpu|mig-).*\.sock")
 """Sockets of NVIDIA's plugin: ``nvidia-gpu.sock``, ``nvidia-gpu.shared.sock``, ``nvidia-mig-1g.5gb.sock``."""
 A_UUID: Final = re.compile(r"(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+DOES_NOT_REGISTER: Final = "this agent does not register"
+GIVES_NO_CLAIMS: Final = "claims get no GPUs here"
+"""What it comes to where GPUs are given by claims."""
 PATIENCE: Final = 0.5
 """Seconds for a connection to a socket of this node."""
 
@@ -27,8 +30,11 @@ PATIENCE: Final = 0.5
 class OtherPlugin:
     """Looks when asked, from any thread."""
 
-    def __init__(self, folder: Path, ours: Callable[[], frozenset[str]] = frozenset) -> None:
+    def __init__(
+        self, folder: Path, ours: Callable[[], frozenset[str]] = frozenset, *, effect: str = DOES_NOT_REGISTER
+    ) -> None:
         """Args: folder: of the kubelet's device plugins; ours: returns the UUIDs of this node's devices."""
+        self._effect = effect
         self._folder = folder
         self._ours = ours
         self._checkpoint = CheckpointFile(folder, names.GPU_RESOURCE)
@@ -37,10 +43,16 @@ class OtherPlugin:
         """What is there, and what to do about it, for people; None if there is no other plugin of GPUs."""
         strange = [path for path in self._foreign() if _answers(path)]
         if found := next((path.name for path in strange if NVIDIAS.fullmatch(path.name)), None):
-            return _message(f"its socket is {found}")
+            return self._message(f"its socket is {found}")
         if strange and (odd := self._odd_ids()):
-            return _message(f"the kubelet has its device {odd[0]}")
+            return self._message(f"the kubelet has its device {odd[0]}")
         return None
+
+    def _message(self, evidence: str) -> str:
+        return (
+            f"Another device plugin gives out this node's GPUs ({evidence}), so {self._effect}."
+            f" Remove that plugin from the node, or label the node {names.DEVICE_PLUGIN}=existing."
+        )
 
     def _foreign(self) -> Iterator[Path]:
         try:
@@ -76,10 +88,3 @@ def _answers(path: Path) -> bool:
         except OSError:
             return False
     return True
-
-
-def _message(evidence: str) -> str:
-    return (
-        f"Another device plugin gives out this node's GPUs ({evidence}), so this agent does not register."
-        f" Remove that plugin from the node, or label the node {names.DEVICE_PLUGIN}=existing."
-    )

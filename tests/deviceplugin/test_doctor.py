@@ -12,8 +12,11 @@ import pytest
 from cluster import names
 from cluster.kube.access_review import Permission
 from cluster.kube.errors import Request, Unreachable
+from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node, NodeInfo, NodeStatus
 from deviceplugin.doctor import Finding, Tools, examine, report, runtime
+from deviceplugin.dra.checks import Examined
+from deviceplugin.dra.prepared import PreparedClaim, PreparedFile
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.kubelet.checkpoint import NAME
 from deviceplugin.nvml.interface import NvmlError
@@ -50,9 +53,13 @@ class Patient:
         self.forbidden: set[str] = set()
         self.runtime = CONTAINERD
         self.away = False
+        self.labels: dict[str, str] = {}
+        self.record = PreparedFile(root / "prepared.json", "boot")
+        self.foreign: tuple[str, ...] = ()
+        self.orphans: list[PreparedClaim] = []
         self.patience = 30.0
         self.sockets = [
-            self._listening(path)
+            self.listening(path)
             for path in (
                 self.settings.device_plugins / "kubelet.sock",
                 self.settings.pods_api_socket,
@@ -60,7 +67,7 @@ class Patient:
             )
         ]
 
-    def _listening(self, path: Path) -> socket.socket:
+    def listening(self, path: Path) -> socket.socket:
         path.parent.mkdir(parents=True)
         server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         server.bind(str(path))
@@ -73,8 +80,17 @@ class Patient:
         return str(right) not in self.forbidden
 
     def findings(self) -> list[Finding]:
-        node = Node(status=NodeStatus(node_info=NodeInfo(container_runtime_version=self.runtime)))
-        tools = Tools(nvml=self.nvml, node=lambda: node, may=self.may, patience=self.patience)
+        node = Node(
+            metadata=Meta(name="node-a", labels=self.labels),
+            status=NodeStatus(node_info=NodeInfo(container_runtime_version=self.runtime)),
+        )
+        claims = Examined(
+            registry=self.kubelet / "plugins_registry",
+            record=self.record,
+            foreign=lambda: self.foreign,
+            orphans=lambda: self.orphans,
+        )
+        tools = Tools(nvml=self.nvml, node=lambda: node, may=self.may, claims=claims, patience=self.patience)
         return list(examine(self.settings, tools))
 
     def wrong(self) -> list[str]:
@@ -228,6 +244,37 @@ def test_shares_whose_size_no_container_gets_to_know_are_a_warning(
         patient.settings, device_list_strategy=Strategy(strategy), sharing_slots=slots
     )
     assert [one.severity for one in patient.findings() if one.about == "shares"] == [severity]
+
+
+def test_where_claims_give_gpus_it_is_checked_that_they_can_be_prepared_and_nobody_else_gives_any(
+    patient: Patient,
+) -> None:
+    patient.labels = {names.DEVICE_PLUGIN: "dra", names.GIVEN_BY: "dra"}
+    (message,) = patient.wrong()
+    assert message.startswith("claims: None of our sockets")
+    socket_name = f"{names.SOCKET_PREFIX}x.sock"
+    patient.sockets.append(patient.listening(patient.kubelet / "plugins_registry" / socket_name))
+    assert patient.wrong() == []
+
+    patient.foreign = ("node-a-gpu.nvidia.com-x7k",)
+    (message,) = patient.wrong()
+    assert patient.foreign[0] in message
+    patient.foreign = ()
+    lost = PreparedClaim(uid="u", namespace="team", name="lost")
+    patient.record.write({"u": lost})
+    assert patient.wrong() == []
+    patient.orphans = [lost]
+    (message,) = patient.wrong()
+    assert "team/lost" in message
+    (patient.kubelet.parent / "prepared.json").write_text("{")
+    (message,) = patient.wrong()
+    assert "cannot be read" in message
+
+
+def test_a_node_that_is_not_yet_as_its_label_says_is_examined_as_it_is(patient: Patient) -> None:
+    patient.labels = {names.DEVICE_PLUGIN: "existing", names.GIVEN_BY: "ours"}
+    (message,) = patient.wrong()
+    assert message.startswith("who gives out GPUs: It is still 'ours'")
 
 
 def test_another_plugin_is_wrong_where_our_agent_gives_out_the_gpus(patient: Patient) -> None:

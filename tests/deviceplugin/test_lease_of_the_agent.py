@@ -15,6 +15,7 @@ from cluster.kube.resources import LEASES, NODES
 from cluster.objects.nodes import Lease
 from cluster.process.settings import load
 from deviceplugin import __main__ as agent
+from deviceplugin.beside.owner import Way
 from deviceplugin.beside.role import Role
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.settings import Settings
@@ -49,7 +50,7 @@ def renewer(kube: FakeKube, served: Served) -> LeaseRenewer:
         kube,
         FakeClock(),
         role=Role(
-            whose="ours",
+            way=Way("ours"),
             devices=cast("Any", None),
             registered=served,
             shown=DeviceCache(),

@@ -26,7 +26,14 @@ from deviceplugin.metrics import AgentMetrics
 from deviceplugin.nvml.health import State
 from deviceplugin.nvml.inventory import NodeDevice
 from deviceplugin.nvml.watch import NvmlReport
-from deviceplugin.preparation import RECHECK_EVERY, UNRESPONSIVE, UNRESPONSIVE_AFTER, Folders, Preparation
+from deviceplugin.preparation import (
+    HOLDERS_EVERY,
+    RECHECK_EVERY,
+    UNRESPONSIVE,
+    UNRESPONSIVE_AFTER,
+    Folders,
+    Preparation,
+)
 from tests.threads import running
 
 
@@ -41,8 +48,9 @@ class Machine:
         driver_root: Path | None = None,
         slots: int = 0,
         mps: Path | None = None,
+        way: AdvertisingOptions | None = None,
     ) -> None:
-        way = AdvertisingOptions(strategy=strategy, slots=slots, reserve=512)
+        way = way or AdvertisingOptions(strategy=strategy, slots=slots, reserve=512)
         self.pods: tuple[Pod, ...] | None = None
         self.claimed: frozenset[str] | None = frozenset()
         self.dev, self.cdi = root / "dev", root / "cdi"
@@ -59,6 +67,7 @@ class Machine:
             host_dev_root=self.dev,
             driver_root=driver_root or root / "none",
         )
+        self.closed: str | None = None
         self.preparation = Preparation(
             self.device_cache,
             way,
@@ -66,6 +75,7 @@ class Machine:
             checkpoint=CheckpointFile(root, names.GPU_RESOURCE),
             pods=lambda: self.pods,
             claimed=lambda: self.claimed,
+            closed=lambda: self.closed,
             host=host,
             daemons=MpsDaemons(mps, self.clock),
             metrics=AgentMetrics(self.registry),
@@ -128,6 +138,34 @@ def test_a_gpu_that_a_claim_has_goes_to_nobody_else_and_none_does_if_that_is_not
         healthy[claimed] = [device.uuid for device in now.devices if device.is_healthy]
         assert healthy[claimed] == [one.uuid for one in now.listed[names.GPU_RESOURCE] if one.is_healthy]
     assert list(healthy.values()) == [["GPU-0", "GPU-1"], ["GPU-1"], []]
+
+
+def test_a_closed_node_gives_no_gpu_to_new_pods_and_those_that_have_one_may_start_again(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path)
+    machine.closed = "The node changes"
+    machine.preparation.cordon({"GPU-1": "alice"})
+    machine.report(gpu(0), gpu(1))
+    now = machine.device_cache.now
+    assert [device.reason for device in now.listed[names.GPU_RESOURCE]] == [
+        "The node changes",
+        "Cordoned by alice",
+    ]
+    assert (now.closed, now.cordoned) == ({"GPU-0"}, {"GPU-1"})
+    assert all(device.is_healthy for device in now.startable.values())
+
+
+def test_a_node_of_claims_is_open_again_soon_after_nothing_keeps_it_closed(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, way=AdvertisingOptions.of_claims(Strategy.CDI))
+    machine.closed = "Another plugin is here"
+    machine.report(gpu(0))
+    with machine.checking():
+        machine.clock.until_waiting()
+        machine.closed = None
+        machine.clock.advance(HOLDERS_EVERY)
+        machine.clock.until_waiting()
+    assert all(device.is_healthy for device in machine.device_cache.now.devices)
 
 
 def test_reported_gpus_are_advertised_and_written_in_the_specification(tmp_path: Path) -> None:

@@ -306,7 +306,14 @@ def test_the_newest_folder_has_every_key_that_we_write() -> None:
     ours = {value for value in vars(names).values() if isinstance(value, str) and names.is_ours(value)}
     keys = {key for raw in Kept(NEWEST).raw for key in _annotations(raw)}
     of_claims = {names.HELD_TAINT, names.HOLD_OF, names.CONFLICT_TAINT}
-    mere_names = {names.COMEBACK, names.QUEUE, names.VISIBLE, *of_claims, f"{names.STATE_DOMAIN}/"}
+    mere_names = {
+        names.COMEBACK,
+        names.QUEUE,
+        names.VISIBLE,
+        names.GIVEN_BY,
+        *of_claims,
+        f"{names.STATE_DOMAIN}/",
+    }
     assert ours - keys - mere_names == set()
 
 

@@ -3,7 +3,11 @@
 import json
 import socket
 import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from cluster import names
 from cluster.fake.clock import FakeClock
@@ -12,6 +16,7 @@ from cluster.objects.inventory import Device
 from deviceplugin.allocator import AllocatorSources
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
+from deviceplugin.dra.neighbours import Neighbours
 from deviceplugin.dra.prepare import Refusal
 from deviceplugin.dra.prepared import PreparedClaim
 from deviceplugin.dra.registration import Endpoints
@@ -28,6 +33,14 @@ from tests.deviceplugin.kubelet.test_pod_source import Sources
 from tests.deviceplugin.test_preparation import gpu
 
 NODE = "node-a"
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A socket's path is short, and a test's folder is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "plugins_registry").mkdir()
+        yield Path(folder)
 
 
 class Site:
@@ -48,9 +61,10 @@ class Site:
             checkpoint=CheckpointFile(root, names.GPU_RESOURCE),
             pods=silent.pods,
         )
-        self.claims = self.serving(is_ending=False)
+        self.plugin: str | None = None
+        self.claims = self.serving()
 
-    def serving(self, *, is_ending: bool) -> ClaimServing:
+    def serving(self, *, is_ending: bool = False, is_waiting: bool = False) -> ClaimServing:
         return ClaimServing(
             Endpoints(kubelet_root=self.root, driver=names.DRA_DRIVER, names=SocketNames("one", 1)),
             self.sources,
@@ -63,6 +77,8 @@ class Site:
             clock=FakeClock(self_advancing=True),
             sharing=ClaimSharing(is_offered=True, reserve=512),
             is_ending=is_ending,
+            is_waiting=is_waiting,
+            neighbours=Neighbours(lambda: self.plugin),
         )
 
     def pod_has(self, resource: str, device: str) -> None:
@@ -76,6 +92,7 @@ class Site:
         (self.root / NAME).write_text(text)
 
     def offered(self) -> set[str]:
+        self.claims.registration._step()
         self.claims.publisher.once()
         return {
             device["name"] for one in self.kube.list(RESOURCE_SLICES).items for device in one.spec.devices
@@ -132,6 +149,63 @@ def test_a_node_that_gives_its_gpus_in_another_way_now_ends_claims_and_offers_no
     assert isinstance(ending.driver.prepare(site.lab.claim("late", allocation("gpu-0"))), Refusal)
     assert ending.driver.unprepare(claim.uid) is None
     assert not has_claims(site.lab.file)
+
+
+def test_l1_beside_another_plugin_nothing_is_offered_or_prepared_anew_and_claims_go_on(
+    tmp_path: Path,
+) -> None:
+    site = Site(tmp_path)
+    site.claims.update(NvmlReport((gpu(0), gpu(1))))
+    running = site.lab.claim("running", allocation("gpu-0"))
+    assert isinstance(site.claims.driver.prepare(running), PreparedClaim)
+    late = site.lab.claim("late", allocation("gpu-1"))
+    site.plugin = "NVIDIA's plugin is here."
+    answer = site.claims.driver.prepare(late)
+    assert isinstance(answer, Refusal)
+    assert site.plugin in answer.message
+    assert isinstance(site.claims.driver.prepare(running), PreparedClaim), "a container that starts again"
+    assert site.offered() == set()
+    assert site.claims.problem == site.plugin
+    assert site.claims.driver.unprepare(running.uid) is None
+    site.plugin = None
+    assert site.offered() == {"gpu-0", "gpu-1"}
+    assert isinstance(site.claims.driver.prepare(late), PreparedClaim)
+
+
+def test_l1_beside_another_driver_ours_goes_but_for_claims_that_it_has_to_end(short: Path) -> None:
+    site = Site(short)
+    site.claims.update(NvmlReport((gpu(0), gpu(1))))
+    assert site.offered() == {"gpu-0", "gpu-1"}
+    running = site.lab.claim("running", allocation("gpu-0"))
+    assert isinstance(site.claims.driver.prepare(running), PreparedClaim)
+    theirs = {"driver": names.DRA_DRIVER, "nodeName": NODE, "devices": [{"name": "gpu-of-theirs"}]}
+    site.kube.put(RESOURCE_SLICES, {"metadata": {"name": "theirs"}, "spec": theirs})
+    assert site.offered() == {"gpu-of-theirs"}
+    assert isinstance(site.claims.driver.prepare(site.lab.claim("late", allocation("gpu-1"))), Refusal)
+    registry = short / "plugins_registry"
+    site.offered()
+    assert list(registry.iterdir()), "the kubelet can end the claim"
+    site.claims.driver.unprepare(running.uid)
+    site.offered()
+    assert not list(registry.iterdir())
+    site.kube.delete(RESOURCE_SLICES, "theirs")
+    site.offered()
+    assert site.offered() == {"gpu-0", "gpu-1"}
+    site.claims.registration._end()
+
+
+def test_a_node_that_waits_for_its_claims_offers_nothing_and_lets_those_start_that_have_a_device(
+    tmp_path: Path,
+) -> None:
+    site = Site(tmp_path)
+    waiting = site.claims = site.serving(is_waiting=True)
+    waiting.update(NvmlReport((gpu(0), gpu(1))))
+    closed = tuple(Device(uuid=f"GPU-{n}", index=n, model="A100", health="unhealthy") for n in range(2))
+    now = site.cache.now
+    site.cache.put(replace(now, devices=closed, closed=frozenset({"GPU-0"})))
+    assert site.offered() == set()
+    assert isinstance(waiting.driver.prepare(site.lab.claim("starts", allocation("gpu-0"))), PreparedClaim)
+    assert isinstance(waiting.driver.prepare(site.lab.claim("sick", allocation("gpu-1"))), Refusal)
 
 
 def test_a_socket_that_somebody_deletes_comes_again_and_a_living_agent_s_stays() -> None:

@@ -80,13 +80,13 @@ class Sights:
 
 
 @contextmanager
-def looked_at(cluster: Cluster) -> Iterator[Sights]:
+def looked_at(cluster: Cluster, kind: type[Sights] = Sights) -> Iterator[Sights]:
     """Inside, it is watched who has which device.
 
     Raises:
         AssertionError: something was seen that must not be.
     """
-    sights, stop = Sights(cluster), threading.Event()
+    sights, stop = kind(cluster), threading.Event()
     with running([lambda: sights.watch(stop)], stop):
         yield sights
     assert sights.looks

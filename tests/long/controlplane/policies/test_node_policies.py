@@ -36,6 +36,7 @@ def test_a_node_agent_labels_its_node_with_its_gpus(agent: Somebody) -> None:
         f"{names.NVIDIA_PREFIX}cuda.driver-version.full": "580.159.04",
         f"{names.NVIDIA_PREFIX}mig-1g.10gb.me.engines.copy": "1",
         f"{names.MODEL_LABEL}NVIDIA-H200": "8",
+        names.GIVEN_BY: "ours",
     }
     assert agent.change(NODE, {"labels": labels}).status == 200
     answer = agent.change(NODE, {"labels": dict.fromkeys(labels)})

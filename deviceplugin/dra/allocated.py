@@ -1,0 +1,69 @@
+"""Claims by which pods of this node may yet get a GPU, prepared or not, and whether more are still offered.
+
+Asked only while a node changes from claims to another way: otherwise the agent's own record suffices.
+"""
+
+from collections.abc import Callable, Iterator
+
+import structlog
+
+from cluster import claim_names
+from cluster.kube.errors import ApiError, Forbidden
+from cluster.kube.interface import Kube
+from cluster.objects.pods import Pod, is_terminal
+from deviceplugin.dra.orphans import claim_of
+from deviceplugin.dra.slice_publisher import slices_of
+from deviceplugin.kubelet.pod_source import StoredPodsError
+
+log = structlog.get_logger(__name__)
+
+
+class AllocatedClaims:
+    """Asks the API server."""
+
+    def __init__(self, kube: Kube, pods: Callable[[], tuple[Pod, ...]], *, node: str, driver: str) -> None:
+        """Args: pods: those that are bound to the node; raises StoredPodsError."""
+        self._kube = kube
+        self._pods = pods
+        self._node = node
+        self._driver = driver
+
+    def claims(self) -> tuple[str, ...] | None:
+        """``namespace/name`` of the claims of living pods here that have devices of this node.
+
+        None if that cannot be read now; none where the agent has no right to read claims.
+        """
+        try:
+            return tuple(sorted({key for pod in self._pods() for key in self._of(pod)}))
+        except Forbidden as error:
+            log.warning("claims of this node cannot be read", message=str(error))
+            return ()
+        except (ApiError, StoredPodsError) as error:
+            log.warning("claims of this node cannot be read", message=str(error))
+            return None
+
+    def is_offered(self) -> bool:
+        """Whether kube-scheduler is still offered devices of ours; what is not known is not offered."""
+        try:
+            slices = slices_of(self._kube, self._node, self._driver)
+        except ApiError:
+            return False
+        ours = f"{claim_names.SLICE_PREFIX}{self._node}-"
+        return any(one.spec.devices for name, one in slices.items() if name.startswith(ours))
+
+    def _of(self, pod: Pod) -> Iterator[str]:
+        if is_terminal(pod):
+            return
+        made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses or ()}
+        for named in pod.spec.resource_claims or ():
+            claim = named.resource_claim_name or made.get(named.name)
+            if claim is not None and self._has_devices(claim, pod.metadata.namespace or ""):
+                yield f"{pod.metadata.namespace}/{claim}"
+
+    def _has_devices(self, name: str, namespace: str) -> bool:
+        claim = claim_of(self._kube, namespace, name)
+        allocation = claim.status.allocation if claim else None
+        results = allocation.devices.results if allocation else ()
+        return any(
+            (one.driver, one.pool) == (self._driver, self._node) and not one.admin_access for one in results
+        )

@@ -1,0 +1,72 @@
+"""What is right and wrong about claims on a node: for the doctor."""
+
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from cluster import names
+from cluster.kube.errors import ApiError
+from deviceplugin.dra.prepared import PreparedClaim, PreparedError, PreparedFile
+from deviceplugin.dra.slice_publisher import beside_another_driver
+
+PATIENCE: Final = 5.0
+"""Seconds for a connection to a socket of this node."""
+
+Check = tuple[Literal["fine", "warning", "wrong"], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examined:
+    """What is looked at."""
+
+    registry: Path
+    """The folder in which the kubelet looks for drivers."""
+    record: PreparedFile
+    foreign: Callable[[], tuple[str, ...]]
+    """Names of other drivers' ResourceSlices; raises ApiError."""
+    orphans: Callable[[], list[PreparedClaim]]
+    """Claims whose end was lost; raises OSError."""
+
+
+def checks(examined: Examined, driver: str, *, are_given: bool) -> Iterator[Check]:
+    """Every finding.
+
+    Args:
+        examined: what is looked at.
+        driver: its name.
+        are_given: whether this node gives its GPUs by claims.
+    """
+    try:
+        claims = examined.record.read()
+    except PreparedError as error:
+        yield "wrong", f"{error} Until it can be read the node gives no GPU that a claim may have."
+        return
+    if not are_given and not claims:
+        yield "fine", "The node gives no GPUs by claims, and none has one."
+        return
+    if not any(map(_answers, examined.registry.glob(f"{names.SOCKET_PREFIX}*.sock"))):
+        message = f"None of our sockets in {examined.registry} answers: the kubelet has no driver of claims."
+        yield "wrong", f"{message} See the agent's /readyz."
+    try:
+        if are_given and (foreign := examined.foreign()):
+            yield "wrong", beside_another_driver(foreign[0], driver)
+        lost = examined.orphans() if claims else []
+    except (ApiError, OSError) as error:
+        yield "warning", f"Not everything about claims is known: {error}"
+        lost = []
+    for claim in lost:
+        message = f"{claim.key} is prepared, and neither the API server nor the kubelet knows it any more."
+        yield "warning", f"{message} Its devices are free for the next claim that gets one of them."
+    yield "fine", f"Prepared on this node: {len(claims)}."
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(PATIENCE)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,48 @@
+"""Claims whose end was lost: gone for the API server, and for the kubelet. Only then is their device free."""
+
+from pathlib import Path
+from typing import Final
+
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.interface import Kube
+from cluster.kube.resources import RESOURCE_CLAIMS
+from cluster.objects.claims import ResourceClaim
+from deviceplugin.dra.prepared import PreparedClaim, PreparedFile
+from deviceplugin.kubelet.claim_users import NAME
+
+PATIENCE: Final = 5.0
+"""Seconds for the API server."""
+
+
+def orphans(file: PreparedFile, kubelet_state: Path, kube: Kube) -> list[PreparedClaim]:
+    """Those among the prepared claims; one that the API server is silent about is none.
+
+    Raises:
+        OSError: the kubelet's own record of claims cannot be read.
+        PreparedError: ours cannot.
+    """
+    claims = tuple(file.read().values())
+    # After our own record: the kubelet writes a claim down before it calls.
+    known = (kubelet_state / NAME).read_text()
+    return [claim for claim in claims if claim.uid not in known and _is_gone(claim, kube)]
+
+
+def claim_of(kube: Kube, namespace: str, name: str) -> ResourceClaim | None:
+    """The claim as the API server has it; None if it has none of that name.
+
+    Raises:
+        ApiError: it does not say.
+    """
+    try:
+        claim: ResourceClaim = kube.get(RESOURCE_CLAIMS, name, namespace=namespace, within=PATIENCE)
+    except NotFound:
+        return None
+    return claim
+
+
+def _is_gone(claim: PreparedClaim, kube: Kube) -> bool:
+    try:
+        there = claim_of(kube, claim.namespace, claim.name)
+    except ApiError:
+        return False
+    return there is None or there.metadata.uid != claim.uid
