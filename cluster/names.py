@@ -61,8 +61,7 @@ CLAIM_RESOURCE: Final = f"{DOMAIN}/claim"
 HELD_TAINT: Final = f"{STATE_DOMAIN}/held"
 """Key of the taint on a device of claims that is kept for a waiting pod: only its claims tolerate it."""
 CONFLICT_TAINT: Final = f"{STATE_DOMAIN}/conflict"
-"""Key of the taint on a device that was given to two claims, which no claim tolerates; label of its
-DeviceTaintRule."""
+"""Key of the taint on a device that was given to two claims, and of the label of its DeviceTaintRule."""
 HOLD_OF: Final = f"{STATE_DOMAIN}/hold-of"
 """Label of the DeviceTaintRules of a hold: uid of the waiting pod."""
 
@@ -75,8 +74,7 @@ NOT_MODEL: Final = f"{DOMAIN}/not-model"
 """Models that the pod does not accept: a comma-separated list like that of ``MODEL``."""
 
 MIN_MEMORY: Final = f"{DOMAIN}/min-memory"
-"""Memory that each of its GPUs must have at least: in MiB as nvidia-smi counts (``40960``), or a quantity
-(``40Gi``, ``80G``)."""
+"""Memory that each of its GPUs must have at least: MiB (``40960``), or a quantity (``40Gi``, ``80G``)."""
 
 UUID: Final = f"{DOMAIN}/uuid"
 """UUIDs of the GPUs that the pod accepts, a comma-separated list; a GPU's includes its MIG devices."""
@@ -111,8 +109,7 @@ PLACEMENTS: Final = ("binpack", "spread", "topology", "booked-reserve")
 """The placements that a pod may request, and that may be set for all (``extender/policies/``)."""
 
 SHARING: Final = f"{DOMAIN}/sharing"
-"""How a pod shares its GPUs: ``time-slice``, ``mps``, ``any``; ``whole``: not at all, whatever its namespace
-gives by default."""
+"""How a pod shares its GPUs: ``time-slice``, ``mps``, ``any``; ``whole``: not at all, also by default."""
 
 # --- written by administrators on Nodes --------------------------------------------------------------
 SHARE_LABEL: Final = f"{DOMAIN}/share"
@@ -168,11 +165,9 @@ that container's GPUs, which its environment takes from there (``cluster.objects
 LONGEST_KEY: Final = 63
 """Characters of a key after its domain."""
 HOLD: Final = f"{STATE_DOMAIN}/hold"
-"""On a waiting Pod, by the reclaimer: devices kept for it, a booked one or one whose turn it is
-(``cluster.objects.hold``)."""
+"""On a waiting Pod, by the reclaimer: devices kept for it (``cluster.objects.hold``)."""
 TURN: Final = f"{STATE_DOMAIN}/turn"
-"""On a Pod without a booking, by the reclaimer with its hold: for how many seconds from its start no GPU is
-taken from it for a share."""
+"""On a Pod in its turn, by the reclaimer: seconds from its start in which no GPU is taken for a share."""
 BARRED: Final = f"{STATE_DOMAIN}/barred"
 """On a booked Pod, by the reclaimer: nodes on which a hold was of no use, comma-separated."""
 BUDGETS_SINCE: Final = f"{STATE_DOMAIN}/budgets-since"
@@ -340,8 +335,7 @@ LIMIT_RANGER: Final = "kubernetes.io/limit-ranger"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 """Kubernetes' condition of a pod that a controller, not its user, takes away."""
 NOT_NOW: Final = "Not now."
-"""How the extender begins why it cannot bind, no node being to blame, for people: kube-scheduler writes it on
-the pod. The reclaimer reads ``HOLD_VERDICTS`` instead."""
+"""How the extender begins why it cannot bind, no node being to blame; see ``HOLD_VERDICTS``, too."""
 FAULTS_FILE: Final = "gpu-booking-faults.json"
 """In the kubelet's folder of device plugins, by the node agent: what only a reset of a GPU mends."""
 CDI_KIND: Final = f"{DOMAIN}/gpu"

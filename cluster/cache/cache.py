@@ -87,8 +87,7 @@ class ClusterCache:
         Args:
             clock: for ages.
             home: the product's own namespace.
-            at_a_time: pods of a list that are applied, or removed, before other threads read; None for all
-                of them (``Store``).
+            at_a_time: pods of a list that are applied, or removed, before others read; None for all.
             give_way: called between two such portions.
             liveness: signs of life of the node agents, if more than their Leases counts.
             sources: where it is written what a pod holds.

@@ -21,10 +21,8 @@ from cluster import names
 from cluster.process.clock import Clock
 from deviceplugin.dra.driver import ClaimDriver, Pool
 from deviceplugin.dra.prepared import PreparedError
-from deviceplugin.dra.servicer import Claims, Health, Registration
+from deviceplugin.dra.servicer import Claims, Health, Registration, serve
 from deviceplugin.kubelet.registration import SocketNames
-from deviceplugin.kubeletapi.dra_health_v1 import api_pb2_grpc as health_grpc
-from deviceplugin.kubeletapi.dra_v1 import api_pb2_grpc
 from deviceplugin.kubeletapi.pluginregistration_v1 import api_pb2_grpc as registration_grpc
 
 log = structlog.get_logger(__name__)
@@ -132,8 +130,7 @@ class DriverRegistration:
         self._remove_left_over()
         self._problem = f"The kubelet has not asked for {registry} yet."
         driver = _server(own)
-        api_pb2_grpc.add_DRAPluginServicer_to_server(Claims(self._driver, self._pool.node), driver)
-        health_grpc.add_DRAResourceHealthServicer_to_server(self._health, driver)
+        serve(Claims(self._driver, self._pool.node), self._health, driver)
         driver.start()
         self._servers.append(driver)
         registration = _server(registry)

@@ -5,6 +5,7 @@ Source: kubelet 1.37.1, cm/dra.
 
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import grpc
 
@@ -21,7 +22,8 @@ from deviceplugin.kubeletapi.pluginregistration_v1 import api_pb2 as registratio
 from deviceplugin.kubeletapi.pluginregistration_v1 import api_pb2_grpc as registration_grpc
 
 PLUGIN_TYPE = "DRAPlugin"
-SERVICES = ("v1.DRAPlugin", "v1.DRAResourceHealth")
+SERVICES = ("v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
+"""What the kubelet may call. It takes the newest that it knows: of health one before 1.37 knows v1alpha1."""
 HEARTBEAT = 20.0
 """Seconds after which the health of all devices is reported again, although nothing has changed."""
 HEALTH_TIMEOUT = 60
@@ -115,6 +117,42 @@ class Health(health_grpc.DRAResourceHealthServicer):
                 )
             )
         return health_pb2.NodeWatchResourcesResponse(devices=found)
+
+
+def serve(claims: Claims, health: Health, server: grpc.Server) -> None:
+    """Serve all ``SERVICES``.
+
+    The messages of older versions are those of v1 without their last fields, which such a kubelet skips.
+    """
+    api_pb2_grpc.add_DRAPluginServicer_to_server(claims, server)
+    health_grpc.add_DRAResourceHealthServicer_to_server(health, server)
+    older_claims: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "NodePrepareResources": grpc.unary_unary_rpc_method_handler(
+            claims.NodePrepareResources,
+            api_pb2.NodePrepareResourcesRequest.FromString,
+            api_pb2.NodePrepareResourcesResponse.SerializeToString,
+        ),
+        "NodeUnprepareResources": grpc.unary_unary_rpc_method_handler(
+            claims.NodeUnprepareResources,
+            api_pb2.NodeUnprepareResourcesRequest.FromString,
+            api_pb2.NodeUnprepareResourcesResponse.SerializeToString,
+        ),
+    }
+    older_health: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "NodeWatchResources": grpc.unary_stream_rpc_method_handler(
+            health.NodeWatchResources,
+            health_pb2.NodeWatchResourcesRequest.FromString,
+            health_pb2.NodeWatchResourcesResponse.SerializeToString,
+        )
+    }
+    server.add_generic_rpc_handlers(
+        (
+            grpc.method_handlers_generic_handler(
+                "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin", older_claims
+            ),
+            grpc.method_handlers_generic_handler("v1alpha1.DRAResourceHealth", older_health),
+        )
+    )
 
 
 class Registration(registration_grpc.RegistrationServicer):

@@ -105,6 +105,10 @@ class Served(ClusterState):
         """Every kubelet has answered."""
         return False
 
+    def awaiting_nodes(self) -> frozenset[str]:
+        """Likewise."""
+        return frozenset()
+
 
 class PlacementMachine(Booked):
     """One extender that leads or does not, a scheduler that asks it, agents that become unresponsive."""

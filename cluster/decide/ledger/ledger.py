@@ -351,10 +351,7 @@ class Ledger:
 
     @property
     def conflicts(self) -> dict[str, tuple[str, ...]]:
-        """Node -> UUIDs of devices of which more is held than there is, in the node's last view.
-
-        Nodes without any are left out; the dict is the caller's own.
-        """
+        """Node -> UUIDs of devices of which more is held than there is, in last views with any."""
         return dict(self._conflicts)
 
     # --- inside --------------------------------------------------------------------------------------
