@@ -39,8 +39,14 @@ class Holdings:
         self._lost = lost
 
     def held(self, wanted: Whose, was: Whose | None) -> Held:
-        """As far as it matters for a change from ``was`` to ``wanted``."""
+        """As far as it matters for a change from ``was`` to ``wanted``.
+
+        Our plugin holds back what claims have, device by device: it waits for nothing but that no more is
+        offered to claims, and that is withdrawn here.
+        """
         if wanted == "ours":
+            if was == "dra":
+                self._allocated.withdraw()
             is_offered = was == "dra" and self._allocated.is_offered()
             return Held(replicas=self._shared(names.GPU_RESOURCE), is_offered=is_offered)
         slots = self._shared(names.SHARED_RESOURCE) if was in ("ours", "dra") else 0

@@ -4,12 +4,14 @@ Asked only while a node changes from claims to another way: otherwise the agent'
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import structlog
 
 from cluster import claim_names
-from cluster.kube.errors import ApiError, Forbidden
+from cluster.kube.errors import ApiError, Forbidden, NotFound
 from cluster.kube.interface import Kube
+from cluster.kube.resources import RESOURCE_SLICES
 from cluster.objects.pods import Pod, is_terminal
 from deviceplugin.dra.orphans import claim_of
 from deviceplugin.dra.slice_publisher import slices_of
@@ -48,8 +50,17 @@ class AllocatedClaims:
             slices = slices_of(self._kube, self._node, self._driver)
         except ApiError:
             return False
-        ours = f"{claim_names.SLICE_PREFIX}{self._node}-"
-        return any(one.spec.devices for name, one in slices.items() if name.startswith(ours))
+        return any(one.spec.devices for name, one in slices.items() if self._is_ours(name))
+
+    def withdraw(self) -> None:
+        """Delete our slices of this node, as far as the API server lets us."""
+        with suppress(ApiError):
+            for name in filter(self._is_ours, slices_of(self._kube, self._node, self._driver)):
+                with suppress(NotFound):
+                    self._kube.delete(RESOURCE_SLICES, name)
+
+    def _is_ours(self, name: str) -> bool:
+        return name.startswith(f"{claim_names.SLICE_PREFIX}{self._node}-")
 
     def _of(self, pod: Pod) -> Iterator[str]:
         if is_terminal(pod):

@@ -41,6 +41,23 @@ _NO_SHARES: Final = (
     "With `dra.shares` GPUs are given whole all the same, and the agent's log says so: the API server stores"
     " no devices that claims can share"
 )
+_NO_TAINTS: Final = (
+    "Where nodes give GPUs by claims, an unhealthy one is left out of the ResourceSlices: the API server"
+    " stores no taints"
+)
+_CLAIMS: Final = (
+    "GPUs that nodes give by claims cannot be booked (`dra.booking`): the chart refuses it, for want of"
+    " DeviceTaintRules"
+)
+_NO_SHARES: Final = (
+    "With `dra.shares` GPUs are given whole all the same, and the agent's log says so: the API server stores"
+    " no devices that claims can share"
+)
+_NO_TAINTS: Final = (
+    "Where nodes give GPUs by claims, an unhealthy one is left out of the slices: the API server stores"
+    " no taints"
+)
+_CLAIMS: Final = "tests/long/dra/test_older_versions.py"
 _NO_CLAIMS: Final = "Nodes cannot give GPUs by claims (`dra.enabled`): the chart refuses it"
 _STORY: Final = "tests/long/versions/test_story.py"
 _MORE: Final = "tests/long/versions/more_stories.py"
@@ -55,25 +72,38 @@ VERSIONS: Final = (
         "1.36",
         "everything but booked claims",
         f"{_WATCH}. {_NO_BOOKED_CLAIMS}",
-        ("tests/long/versions/real_1_36.py", _MORE, "tests/long/versions/test_emulated_1_36.py", _STORY),
+        (
+            "tests/long/versions/real_1_36.py",
+            _MORE,
+            "tests/long/versions/test_emulated_1_36.py",
+            _CLAIMS,
+            _STORY,
+        ),
         "1.36.3 itself, all of it; and 1.37.1 that passes for it (`--emulated-version`), kubelets 1.37.1"
         " without the Pods API",
     ),
     Version(
         "1.35",
         "everything but booked claims",
-        f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}. {_NO_SHARES}",
-        ("tests/long/versions/real_1_35.py", _MORE, "tests/long/versions/test_emulated_1_35.py", _STORY),
+        f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}. {_NO_SHARES}. {_NO_TAINTS}",
+        (
+            "tests/long/versions/real_1_35.py",
+            _MORE,
+            "tests/long/versions/test_emulated_1_35.py",
+            _CLAIMS,
+            _STORY,
+        ),
         "1.35.8 itself, all of it; and 1.37.1 that passes for it, kubelets 1.37.1 without the Pods API",
     ),
     Version(
         "1.34",
         "everything but booked claims",
-        f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}. {_NO_SHARES}",
+        f"{_WATCH}. {_WRITTEN}. {_NO_BOOKED_CLAIMS}. {_NO_SHARES}. {_NO_TAINTS}",
         (
             "tests/long/versions/test_real_1_34.py",
             "tests/long/versions/test_mixed_kubelets.py",
             "tests/long/versions/test_emulated_1_34.py",
+            _CLAIMS,
             _STORY,
         ),
         "1.34.5 itself, all of it; its kubelet beside one of 1.37.1; and 1.37.1 that passes for it",

@@ -154,6 +154,16 @@ def test_a_claim_whose_end_was_lost_keeps_no_node_waiting_and_one_that_the_kubel
     assert bench.look() == ("existing", False)
 
 
+def test_l1_our_own_plugin_begins_at_once_where_nothing_more_is_offered_to_claims(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.lab.driver.prepare(bench.lab.claim("running", allocation("gpu-0")))
+    assert bench.look() == ("dra", False)
+    bench.offer("gpu-0", "gpu-1")
+    bench.label("ours")
+    assert bench.look() == ("ours", False)
+    assert bench.kube.list(RESOURCE_SLICES).items == ()
+
+
 def test_a_change_of_mind_opens_the_node_again(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.lab.driver.prepare(bench.lab.claim("running", allocation("gpu-0")))

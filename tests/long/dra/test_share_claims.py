@@ -156,10 +156,16 @@ def test_who_frees_just_the_missing_memory_leaves_for_a_booked_share(
     playground.await_phase(["alice"])
     mine = sight(playground, "alice")
     assert (mine.gpu_minors, mine.env[names.GPU_MEMORY_VARIABLE]) == ((first,), str(20 * 1024))
-    assert playground.pod("large").metadata.uid == before["large"]
+    assert playground.pod("large").metadata.uid == before["large"], [
+        str((pod.metadata.name, pod.metadata.annotations))
+        for pod in playground.pods()
+        if pod.metadata.name in ("large", "small", "alice")
+    ]
     playground.await_that(
         "bob's smaller pod is back",
-        lambda: playground.pod("small").metadata.annotation(names.RECREATED_FROM) == before["small"],
+        lambda: any(
+            pod.metadata.annotation(names.RECREATED_FROM) == before["small"] for pod in playground.pods()
+        ),
     )
     playground.await_that(
         "no device is kept any more", lambda: not playground.kube.list(TAINT_RULES).items or None
