@@ -83,7 +83,8 @@ def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | 
 def _refused_allocation(request: GpuRequest, view: NodeView) -> Reason | None:
     """Why the pod may not be bound to the devices that its claims have there already."""
     mine = {device.uuid: device for device in view.devices if device.claimed_as in request.allocated}
-    if view.on_hold and any(view.on_hold.get(uuid, request.uid) != request.uid for uuid in mine):
+    joined = (uuid for uuid, device in mine.items() if device.claimed_as in request.joined)
+    if view.on_hold and any(view.on_hold.get(uuid, request.uid) != request.uid for uuid in joined):
         return ON_HOLD  # those with whom it shares the claim leave
     twice = (uuid for uuid in view.conflicts if uuid in mine and mine[uuid].claimed_as in request.spoiled)
     if request.spoiled and any(_has_a_pod_of_others(uuid, request, view) for uuid in twice):

@@ -9,6 +9,7 @@ from cluster import names
 from cluster.decide.ledger.holds import standing_hold
 from cluster.decide.node_fit import tolerates_cordon
 from cluster.objects.bookings import Booking
+from cluster.objects.claims import PodClaims
 from cluster.objects.demand import demand
 from cluster.objects.device_selector import DeviceSelector, device_selector_of
 from cluster.objects.hold import Hold
@@ -46,6 +47,8 @@ class GpuRequest:
     """What these devices are called in its ResourceSlices."""
     claims: frozenset[str] = NONE_ALLOCATED
     """Uids of these claims."""
+    joined: frozenset[str] = NONE_ALLOCATED
+    """Those of ``allocated`` that the pod has by a claim which is not for it alone."""
     spoiled: frozenset[str] = NONE_ALLOCATED
     """Those of ``allocated`` that kube-scheduler gives to nobody any more, since two claims have them."""
     sees_by_annotation: bool = False
@@ -112,7 +115,7 @@ class GpuRequest:
         flags = self.tolerates_cordon, self.sees_by_annotation, self.reserves
         where = (self.only, self.never) if self.is_confined else None
         spoiled = (self.spoiled, self.claims) if self.spoiled else None
-        claims = (self.allocated_on, self.allocated, spoiled) if self.allocated_on else None
+        claims = (self.allocated_on, self.allocated, self.joined, spoiled) if self.allocated_on else None
         return (*self.demand.items(), self.selector, self.priority, flags, shares, where, claims)
 
     def competes_with(self, other: "GpuRequest") -> bool:
@@ -150,8 +153,15 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
         reserves=reservation is not None,
         allocated_on=pod.claims.node if pod.claims else None,
         allocated=frozenset(one.device for one in pod.claims.held) if pod.claims else NONE_ALLOCATED,
+        joined=_joined(pod, pod.claims) if pod.claims else NONE_ALLOCATED,
         claims=frozenset(pod.claims.uids) if pod.claims else NONE_ALLOCATED,
     )
+
+
+def _joined(pod: Pod, claims: PodClaims) -> frozenset[str]:
+    """What other pods may have together with it: its own claims tolerate its uid, others something else."""
+    own = {uid for uid, key in zip(claims.uids, claims.keys, strict=False) if key == pod.metadata.uid}
+    return frozenset(one.device for one in claims.held if one.claim not in own)
 
 
 def _claimed_share(pod: Pod) -> ShareRequest | None:

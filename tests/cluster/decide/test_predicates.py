@@ -278,13 +278,29 @@ def test_where_the_kubelet_chooses_among_models_a_pod_cannot_ask_for_one() -> No
         assert found.code == "mixed-models"
 
 
-@pytest.mark.parametrize(("kept_for", "fits"), [("uid-q", True), ("uid-other", False)])
-def test_a_pod_does_not_join_a_claim_whose_device_is_kept_for_another(kept_for: str, *, fits: bool) -> None:
-    """Those that have the claim are leaving, and the device would stay with the claim."""
+@pytest.mark.parametrize(
+    ("kept_for", "key", "fits"),
+    [
+        ("uid-q", "", True),
+        ("uid-other", "", False),
+        ("uid-other", "ns.c", False),
+        ("uid-other", "uid-q", True),
+    ],
+    ids=["for it", "unmarked", "a claim of several", "a claim of its own"],
+)
+def test_a_pod_does_not_join_a_claim_whose_device_is_kept_for_another(
+    kept_for: str, key: str, *, fits: bool
+) -> None:
+    """Those that have the claim are leaving, and the device would stay with it.
+
+    What kube-scheduler has given to this pod alone would stay with it, too: it is bound, and can leave.
+    """
     ledger = Ledger()
     ledger.apply_node(a_node("n0", msgspec.structs.replace(a100(0), claimed_as="gpu-0")))
     held = (ClaimedDevice(claim="c", node="n0", device="gpu-0"),)
-    pod = msgspec.structs.replace(a_pod("q").obj, claims=PodClaims(count=1, held=held))
+    pod = msgspec.structs.replace(
+        a_pod("q").obj, claims=PodClaims(count=1, held=held, uids=("c",), keys=(key,))
+    )
     view = dataclasses.replace(ledger.view("n0"), on_hold={"GPU-n0-0": kept_for})
     assert (rejection(gpu_request_of(pod), view, "alive") is None) is fits
 
