@@ -1,6 +1,5 @@
 """The composition root: everything is wired, and what is missing is reported in a sentence."""
 
-import gc
 import subprocess
 import sys
 import threading
@@ -23,6 +22,7 @@ from extender.existing import GRACE_SECONDS, NOT_LEADING, NOT_READY_YET
 from extender.leader_election import Leading, leadership
 from extender.state.cluster_state import ClusterState
 from tests.extender.settings import free_port, settings
+from tests.fakes.freezing import check_that_objects_are_frozen
 
 ROUNDS = 3
 
@@ -38,18 +38,7 @@ def test_events_of_pods_wait_while_a_request_is_answered() -> None:
 def test_objects_are_frozen_for_the_garbage_collector_once_all_have_been_read() -> None:
     clock = FakeClock()
     following = follow(FakeKube(clock), ClusterState(clock), clock, namespace="gpu-booking")
-    stop, before = threading.Event(), gc.get_freeze_count()
-    threads = [threading.Thread(target=body, args=(stop,)) for body in following.threads.values()]
-    try:
-        for thread in threads:
-            thread.start()
-        eventually(lambda: gc.get_freeze_count() > before)
-        assert following.unready_reason() is None
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(10)
-        gc.unfreeze()
+    check_that_objects_are_frozen(following)
 
 
 def test_the_whole_process_is_built_and_closed(tmp_path: Path) -> None:

@@ -185,8 +185,6 @@ def selected(pod: Pod, node: str, state: State, found: frozenset[Uuid]) -> froze
     texts = tuple(pod.metadata.annotation(key) or "" for key in SELECTOR_ANNOTATIONS)
     known = state.nodes.get(node)
     text = known.metadata.annotation(names.INVENTORY) if known else None
-    if pod.claims is not None and pod.claims.accepted is not None:
-        found &= pod.claims.accepted
     return found & _selected(text or "", texts) if any(texts) else found
 
 

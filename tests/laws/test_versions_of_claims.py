@@ -100,17 +100,6 @@ def test_a_plan_of_an_older_controller_names_no_claims_and_is_judged_in_the_leew
     laws.check()
 
 
-def test_versions_of_claims_that_were_outdated_before_the_leeway_are_not_trusted(
-    cluster: FakeCluster, laws: LawWatcher
-) -> None:
-    planned = planned_now(cluster)
-    claim(cluster, "waits", None)
-    cluster.clock.advance(6)
-    cluster.renew()
-    with breaks(laws, "L3", NEEDLESS):
-        cluster.hold("a", planned)
-
-
 def test_nobody_plans_who_has_had_no_event_of_claims_for_too_long(
     cluster: FakeCluster, laws: LawWatcher
 ) -> None:

@@ -1,5 +1,6 @@
 """Claims for scenarios: nodes that give their GPUs by claims, and pods that ask for them so."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,10 @@ Json = dict[str, Any]
 
 BY_CLAIM: Final = f"{A100}{names.CLAIMED_MODEL}"
 LARGE: Final = "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('60Gi')) >= 0"
+
+
+Claims = Callable[..., World]
+"""Makes a world; takes what ``world_of_claims`` takes besides the folder, by name."""
 
 
 def world_of_claims(

@@ -12,9 +12,17 @@ import structlog
 
 from booking.policy.fair_shares import FairShares
 from booking.policy.reading import read_policy
+from tests.scenarios.claiming import Claims, world_of_claims
 from tests.scenarios.world import World
 
 Worlds = Callable[..., World]
+
+
+@pytest.fixture
+def claims(tmp_path: Path) -> Iterator[Claims]:
+    """Makes worlds whose GPUs are given by claims; the laws are judged at the end of each."""
+    with ExitStack() as stack:
+        yield lambda **more: stack.enter_context(world_of_claims(tmp_path, **more))
 
 
 class Policy:

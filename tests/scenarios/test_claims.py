@@ -1,8 +1,5 @@
 """Claims can be booked: who leaves, what is kept meanwhile, and that no device is ever given twice."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +10,7 @@ from cluster.kube.resources import RESOURCE_CLAIMS
 from tests.scenarios.claiming import (
     BY_CLAIM,
     LARGE,
+    Claims,
     claim,
     claiming,
     devices_of_claims,
@@ -21,7 +19,6 @@ from tests.scenarios.claiming import (
     stored,
     template,
     template_of,
-    world_of_claims,
 )
 from tests.scenarios.person import NAMESPACE
 from tests.scenarios.seeing import is_back, runs, waits
@@ -29,21 +26,9 @@ from tests.scenarios.test_announced_shares import ALICE
 from tests.scenarios.test_announced_shares import status as status_of
 from tests.scenarios.world import World
 
-Claims = Callable[..., World]
 HUGE = LARGE.replace("60", "600")
 UNKNOWN = "device.attributes['gpu.nvidia.com'].nosuch == 'x'"
 """No device has the attribute: kube-scheduler fails, and so do we."""
-
-
-@pytest.fixture
-def claims(tmp_path: Path) -> Iterator[Claims]:
-    """Makes worlds whose GPUs are given by claims; the laws are judged at the end of each."""
-    with ExitStack() as stack:
-
-        def make(**more: Any) -> World:
-            return stack.enter_context(world_of_claims(tmp_path, **more))
-
-        yield make
 
 
 def full(world: World, of: str = "one-gpu") -> dict[str, str]:

@@ -1,34 +1,20 @@
 """Two kube-schedulers have given one device to two claims: it is told, and nobody else gets it meanwhile."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from booking.policy.fair_shares import FairShares
 from cluster import event_reasons, names
 from cluster.kube.resources import EVENTS, RESOURCE_CLAIMS
-from tests.scenarios.claiming import BY_CLAIM, claiming, devices_of_claims, rules, stored, world_of_claims
+from tests.scenarios.claiming import BY_CLAIM, Claims, claiming, devices_of_claims, rules, stored
 from tests.scenarios.person import NAMESPACE
 from tests.scenarios.seeing import runs, waits
 from tests.scenarios.world import World
 
-Claims = Callable[..., World]
-
 
 @pytest.fixture
-def claims(tmp_path: Path) -> Iterator[Claims]:
-    """Makes worlds whose GPUs are given by claims; the laws are judged at the end of each."""
-    with ExitStack() as stack:
-
-        def make(**more: Any) -> World:
-            return stack.enter_context(
-                world_of_claims(tmp_path, ("n0", "n1"), gpus=1, fair_shares=FairShares(mode="off"), **more)
-            )
-
-        yield make
+def world(claims: Claims) -> World:
+    """Two nodes with a GPU each, where nobody waits in line."""
+    return claims(nodes=("n0", "n1"), gpus=1, fair_shares=FairShares(mode="off"))
 
 
 def full(world: World) -> dict[str, str]:
@@ -63,10 +49,7 @@ def told(world: World) -> set[str]:
     return {str(one["name"]) for one in about}
 
 
-def test_who_lost_gets_another_device_and_newcomers_are_spared_until_the_first_is_free(
-    claims: Claims,
-) -> None:
-    world = claims()
+def test_who_lost_gets_another_device_and_newcomers_are_spared_until_the_first_is_free(world: World) -> None:
     on = full(world)
     lost = give_too(world)
     world.until(lambda: told(world) == {on["n0/gpu-0"], "lost"}, "both are told")
@@ -86,9 +69,8 @@ def test_who_lost_gets_another_device_and_newcomers_are_spared_until_the_first_i
 
 
 def test_a_dead_controller_keeps_such_a_device_from_nobody_and_a_new_one_does_so_at_once(
-    claims: Claims,
+    world: World,
 ) -> None:
-    world = claims()
     on, lost = full(world), waiting(world)
     world.kill("controller-0", back_after=None)
     give_too(world, lost)
@@ -105,8 +87,7 @@ def test_a_dead_controller_keeps_such_a_device_from_nobody_and_a_new_one_does_so
     world.until(lambda: not rules(world), "it is free")
 
 
-def test_a_booked_pod_that_lost_gets_the_device_of_a_pod_that_leaves_for_it(claims: Claims) -> None:
-    world = claims()
+def test_a_booked_pod_that_lost_gets_the_device_of_a_pod_that_leaves_for_it(world: World) -> None:
     on = full(world)
     lost = give_too(world)
     world.alice.book(model=BY_CLAIM)

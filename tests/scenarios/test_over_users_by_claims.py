@@ -68,14 +68,6 @@ def test_all_pods_of_a_claim_leave_together_and_nobody_else(world: World) -> Non
     assert left(world, before) == came_back(world, before) == list(TOGETHER)
 
 
-def test_a_pod_with_a_claim_of_its_own_leaves_alone(world: World) -> None:
-    before = bobs(world)
-    uses(world, "bob-3")
-    world.run(NOTICE + 2 * REPORTS)
-    settled(world)
-    assert left(world, before) == came_back(world, before) == ["bob-3"]
-
-
 def test_none_of_them_leaves_while_a_budget_keeps_one(world: World) -> None:
     before = bobs(world)
     budget(world)

@@ -1,8 +1,5 @@
 """Shares of a GPU by claims: who has room, what is booked of it, and who leaves for that."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,20 +8,17 @@ from cluster.kube.resources import RESOURCE_CLAIMS
 from tests.scenarios.acts import came_back, left, settled
 from tests.scenarios.claiming import (
     BY_CLAIM,
+    Claims,
     claiming,
     devices_of_claims,
     exactly,
     rules,
     template_of,
-    world_of_claims,
 )
 from tests.scenarios.person import NAMESPACE, Person
 from tests.scenarios.seeing import runs, uid_of, waits
-from tests.scenarios.test_announced_shares import ALICE
-from tests.scenarios.test_announced_shares import status as status_of
 from tests.scenarios.world import World
 
-Claims = Callable[..., World]
 GIB = 1024
 
 
@@ -33,17 +27,16 @@ def asking(gibibytes: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def claims(tmp_path: Path) -> Iterator[Claims]:
-    """Makes worlds whose GPUs are given in shares by claims; the laws are judged at the end of each."""
-    with ExitStack() as stack:
+def shared(claims: Claims) -> Claims:
+    """Makes worlds whose GPUs are given in shares by claims."""
 
-        def make(gpus: int = 1) -> World:
-            world = stack.enter_context(world_of_claims(tmp_path, gpus=gpus, shared=True))
-            for size in (10, 20, 30, 40, 70):
-                template_of(world, f"s{size}", exactly=asking(size))
-            return world
+    def make(gpus: int = 1) -> World:
+        world = claims(gpus=gpus, shared=True)
+        for size in (10, 20, 30, 40, 70):
+            template_of(world, f"s{size}", exactly=asking(size))
+        return world
 
-        yield make
+    return make
 
 
 def share(world: World, name: str, size: int) -> None:
@@ -62,22 +55,10 @@ def device_of(world: World, pod: str) -> str:
     return next(device for device, claims in held.items() if any(pod in claim for claim in claims))
 
 
-def test_a_share_is_given_beside_one_that_runs_for_long(claims: Claims) -> None:
-    world = claims()
-    share(world, "bob-1", 40)
-    world.run(30)
-    share(world, "bob-2", 20)
-    world.bob.create(claiming("bob-3", "s40"))
-    world.run(5)
-    assert waits(world, "bob-3")
-    because = " ".join(status_of(world).why(ALICE, NAMESPACE, "bob-3").because)
-    assert f"{40 * GIB} MiB of a GPU" in because
-
-
 @pytest.mark.parametrize("memory", [20 * GIB, None])
-def test_only_who_frees_what_is_missing_leaves_for_a_booked_share(claims: Claims, memory: int | None) -> None:
+def test_only_who_frees_what_is_missing_leaves_for_a_booked_share(shared: Claims, memory: int | None) -> None:
     """Booked is a share, or a whole GPU of which its owner wants a share."""
-    world = claims()
+    world = shared()
     for name, size in (("bob-1", 40), ("bob-2", 20), ("bob-3", 10)):
         share(world, name, size)
     bobs = uids(world, "bob-1", "bob-2", "bob-3")
@@ -91,8 +72,8 @@ def test_only_who_frees_what_is_missing_leaves_for_a_booked_share(claims: Claims
     assert not rules(world)
 
 
-def test_pods_that_have_a_share_together_leave_together_for_a_booked_one(claims: Claims) -> None:
-    world = claims()
+def test_pods_that_have_a_share_together_leave_together_for_a_booked_one(shared: Claims) -> None:
+    world = shared()
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": asking(50)}]}}
     world.bob.kube.create(
         RESOURCE_CLAIMS, {"metadata": {"name": "shared"}, "spec": spec}, namespace=NAMESPACE
@@ -109,8 +90,8 @@ def test_pods_that_have_a_share_together_leave_together_for_a_booked_one(claims:
     assert left(world, bobs) == came_back(world, bobs) == ["bob-1", "bob-2"]
 
 
-def test_a_share_is_kept_until_kubernetes_takes_it_from_the_claim_of_who_has_left(claims: Claims) -> None:
-    world = claims()
+def test_a_share_is_kept_until_kubernetes_takes_it_from_the_claim_of_who_has_left(shared: Claims) -> None:
+    world = shared()
     for name, size in (("bob-1", 40), ("bob-2", 20), ("bob-3", 10)):
         share(world, name, size)
     bobs = uids(world, "bob-1", "bob-2", "bob-3")
@@ -127,8 +108,8 @@ def test_a_share_is_kept_until_kubernetes_takes_it_from_the_claim_of_who_has_lef
     assert left(world, bobs) == ["bob-3"]
 
 
-def test_a_booking_of_a_share_covers_none_that_is_larger_and_no_whole_gpu(claims: Claims) -> None:
-    world = claims()
+def test_a_booking_of_a_share_covers_none_that_is_larger_and_no_whole_gpu(shared: Claims) -> None:
+    world = shared()
     share(world, "bob-1", 70)
     bobs = uids(world, "bob-1")
     world.alice.book(model=BY_CLAIM, memory=20 * GIB)
@@ -139,9 +120,9 @@ def test_a_booking_of_a_share_covers_none_that_is_larger_and_no_whole_gpu(claims
     assert all(waits(world, name) for name in ("alice-1", "alice-2"))
 
 
-def test_a_booked_share_comes_to_its_booking_s_gpu_though_another_has_room(claims: Claims) -> None:
+def test_a_booked_share_comes_to_its_booking_s_gpu_though_another_has_room(shared: Claims) -> None:
     """kube-scheduler would take the first GPU with room, which another booking is for."""
-    world = claims(gpus=2)
+    world = shared(gpus=2)
     carol = Person(world, "carol")
     carol.create(claiming("carol-1", "s70"))
     world.until(lambda: runs(world, "carol-1"), "the first GPU is taken")
@@ -160,16 +141,3 @@ def test_a_booked_share_comes_to_its_booking_s_gpu_though_another_has_room(claim
     world.until(lambda: runs(world, "carol-2"), "carol has the other GPU, whole")
     settled(world)
     assert not rules(world)
-
-
-def test_nobody_leaves_for_parts_of_several_devices(claims: Claims) -> None:
-    world = claims()
-    template_of(world, "two", exactly=exactly(count=2, capacity={"requests": {"memory": "20Gi"}}))
-    share(world, "bob-1", 70)
-    bobs = uids(world, "bob-1")
-    world.alice.book(model=BY_CLAIM)
-    world.alice.create(claiming("alice-1", "two"))
-    world.run(60)
-    assert left(world, bobs) == []
-    because = " ".join(status_of(world).why(ALICE, NAMESPACE, "alice-1").because)
-    assert "parts of several devices" in because

@@ -1,40 +1,19 @@
 """Claims that can be booked, and what goes wrong: dead parts, pods that never end, claims of two owners."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 from booking.policy.fair_shares import FairShares
 from cluster import names
 from cluster.kube.resources import RESOURCE_CLAIMS, TAINT_RULES
 from cluster.objects.claims import KNOWN_AFTER
 from tests.scenarios.claiming import (
     BY_CLAIM,
+    Claims,
     claim,
     claiming,
     devices_of_claims,
     rules,
-    world_of_claims,
 )
 from tests.scenarios.person import NAMESPACE
 from tests.scenarios.seeing import has_left, is_back, is_gone, runs, uid_of, waits
-from tests.scenarios.world import World
-
-Claims = Callable[..., World]
-
-
-@pytest.fixture
-def claims(tmp_path: Path) -> Iterator[Claims]:
-    """Makes worlds whose GPUs are given by claims; the laws are judged at the end of each."""
-    with ExitStack() as stack:
-
-        def make(**more: Any) -> World:
-            return stack.enter_context(world_of_claims(tmp_path, **more))
-
-        yield make
 
 
 def test_pods_to_which_one_device_was_given_have_it_one_after_the_other(claims: Claims) -> None:

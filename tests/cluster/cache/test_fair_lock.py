@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from cluster.cache.fair_lock import FairLock, Guarded
+from cluster.cache.fair_lock import FairLock
 from cluster.fake.clock import eventually
 
 
@@ -76,13 +76,3 @@ def test_many_threads_hold_the_lock_one_at_a_time() -> None:
     for thread in threads:
         thread.join(60)
     assert (max(most), len(total)) == (1, 800)
-
-
-def test_what_a_lock_guards_is_had_with_the_lock_and_not_after_an_error() -> None:
-    turns, what = FairLock(), object()
-    guarded = Guarded(turns, what)
-    with guarded as first, guarded as second:
-        assert (first, second, turns._lock.locked()) == (what, what, True)
-    with pytest.raises(ZeroDivisionError), guarded:
-        _ = 1 / 0
-    assert not turns._lock.locked()

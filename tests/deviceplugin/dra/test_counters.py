@@ -14,11 +14,9 @@ from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import Refusal, Request, Unprocessable
-from cluster.kube.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from cluster.kube.resources import NODES, RESOURCE_SLICES
 from cluster.objects.inventory import Device
 from demo.simulation.claim_counters import Counters
-from demo.simulation.claim_devices import cel
-from demo.simulation.claims import Allocator
 from deviceplugin.dra.counters import MOST_SETS, counted
 from deviceplugin.dra.slice_publisher import SlicePublisher
 from deviceplugin.dra.slices import CONSUMES, Published, Stored, Surroundings, entries, offered
@@ -209,22 +207,3 @@ def test_where_the_api_server_stores_no_counters_the_devices_are_a_whole_pool_wi
     assert len(found["devices"]) == 2
     assert not any(CONSUMES in one for one in found["devices"])
     assert found["pool"]["resourceSliceCount"] == 1
-
-
-@pytest.mark.parametrize(("devices", "count"), [(PAIR, 2), (THREE_IN_ONE, 3)], ids=["pair", "three in one"])
-def test_a_claim_gets_all_devices_of_a_gpu_while_the_counters_have_room(
-    devices: list[NodeDevice], count: int
-) -> None:
-    lab = Lab(devices)
-    lab.turn()
-    lab.kube.put(DEVICE_CLASSES, {"metadata": {"name": MIG}, "spec": {"selectors": [cel(MIG_TYPE)]}})
-    request = {"name": "mig", "exactly": {"deviceClassName": MIG, "count": count}}
-    body = {"metadata": {"name": "all", "namespace": "team"}, "spec": {"devices": {"requests": [request]}}}
-    claim = msgspec.convert(body, RESOURCE_CLAIMS.type)
-    (chosen,) = Allocator(lab.kube).choices([claim]).values()
-    assert len(chosen["all"]) == count
-    (name,) = (one.metadata.name for one in lab.kube.list(RESOURCE_SLICES).items if one.spec.shared_counters)
-    (less,) = deepcopy(lab.turn()[name]["sharedCounters"])
-    less["counters"]["memory-slice-4"]["value"] = "500m"
-    lab.kube.patch(RESOURCE_SLICES, name, {"spec": {"sharedCounters": [less]}})
-    assert not Allocator(lab.kube).choices([claim]), "kube-scheduler gives no more than there is"

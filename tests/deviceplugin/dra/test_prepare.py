@@ -59,7 +59,9 @@ class DeathError(BaseException):
 class MortalFile(PreparedFile):
     """Its process may die before or after each write."""
 
-    step: Callable[[], None] = staticmethod(lambda: None)
+    def __init__(self, path: Path, boot: str, step: Callable[[], None]) -> None:
+        super().__init__(path, boot)
+        self.step = step
 
     def write(self, claims: Prepared) -> None:
         self.step()
@@ -70,7 +72,9 @@ class MortalFile(PreparedFile):
 class MortalFiles(ClaimFiles):
     """The same for the claims' specifications."""
 
-    step: Callable[[], None] = staticmethod(lambda: None)
+    def __init__(self, folder: Path, specification: Specification, step: Callable[[], None]) -> None:
+        super().__init__(folder, specification)
+        self.step = step
 
     def write(self, claim: PreparedClaim, nodes: DeviceNodes) -> None:
         self.step()
@@ -114,9 +118,8 @@ class Lab:
             self.steps_left = None
 
     def start(self, specification: Specification = lambda _, more: json.dumps(more).encode()) -> None:
-        self.file = MortalFile(self.folder / "prepared.json", self.boot)
-        files = MortalFiles(self.folder / "cdi", specification)
-        self.file.step = files.step = self.step  # type: ignore[method-assign]
+        self.file = MortalFile(self.folder / "prepared.json", self.boot, self.step)
+        files = MortalFiles(self.folder / "cdi", specification, self.step)
         self.driver = ClaimDriver(
             Pool(
                 driver=names.DRA_DRIVER,

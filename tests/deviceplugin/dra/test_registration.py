@@ -116,11 +116,3 @@ def test_devices_are_published_anew_whenever_a_kubelet_has_registered_the_driver
         driver.registered()
         assert driver.published.acquire(timeout=60)
     assert driver.registration.is_registered
-
-
-def test_a_socket_that_a_kubelet_deletes_is_served_anew(driver: Driver) -> None:
-    first = driver.socket()
-    first.unlink()
-    eventually(lambda: driver.socket() != first)
-    driver.registered()
-    eventually(lambda: driver.registration.is_registered)

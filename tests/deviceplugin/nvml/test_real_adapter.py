@@ -91,13 +91,6 @@ def test_compute_instances_of_one_gpu_instance_have_one_place(nvml: RealNvml, fa
     assert {part.placement for part in parts} == {Placement(4, 4)}
 
 
-def test_a_card_has_no_room_for_more_than_it_can_be_cut_into() -> None:
-    one = default_gpus(0)[0]
-    assert len({part.start for part in mig(one, ["1g.10gb"] * 4 + ["3g.40gb"])}) == 5
-    with pytest.raises(ValueError, match="no room"):
-        mig(one, ["4g.40gb", "4g.40gb"])
-
-
 def test_events_name_their_gpu_even_if_it_is_lost(nvml: RealNvml, fake: FakeNvml) -> None:
     uuids = [nvml.uuid(index) for index in range(4)]
     stream = nvml.events(uuids)

@@ -207,11 +207,6 @@ def test_kube_scheduler_is_told_which_labelled_nodes_cannot_have_the_model() -> 
     }
 
 
-def test_a_pod_that_admission_sees_again_keeps_its_terms() -> None:
-    again = {"metadata": {"annotations": WISHED}, "spec": spec_of(pod(annotations=WISHED))}
-    assert affinity_of(spec_of(again)) == {REQUIRED: TERMS}
-
-
 def test_a_pod_that_is_created_from_another_one_s_manifest_has_the_terms_for_its_own_model() -> None:
     spec = spec_of(pod(annotations={names.MODEL: "NVIDIA-H200"}, affinity={"nodeAffinity": PREFERRED}))
     copied = {"metadata": {"annotations": WISHED}, "spec": spec}

@@ -470,18 +470,3 @@ def test_applying_an_older_version_reports_that_nothing_was_applied() -> None:
     assert not ledger.apply_pod(a_pod().asks(1).at(4).obj)
     assert ledger.apply_node(a_node("n0", a100(0), version=3))
     assert not ledger.apply_node(a_node("n0", a100(1), version=2))
-
-
-def test_devices_are_sorted_again_only_when_they_have_changed() -> None:
-    ledger = a_ledger()
-    before = ledger.view("n0").healthy_by_model
-
-    ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G1,)}).obj)
-    ledger.apply_pod(a_pod("q").asks(1).on("n0", {"main": (G2,)}).obj)
-    view = ledger.view("n0")
-    assert (view.healthy_by_model is before, free(view)) == (True, [G0, G3])
-
-    sick = a100(0, health="unhealthy", reason="XID 79")
-    ledger.apply_node(a_node("n0", sick, a100(1), a6000(2), a6000(3), version=2))
-    assert ledger.view("n0").healthy_count == {names.GPU_RESOURCE: 3}
-    assert free(ledger.view("n0")) == [G3]

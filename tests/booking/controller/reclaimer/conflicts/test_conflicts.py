@@ -119,16 +119,6 @@ def world() -> World:
     return World()
 
 
-def test_the_rule_stands_until_no_claim_has_the_device(world: World) -> None:
-    world.look("a")
-    assert world.there == 0
-    for had in (("a", "b"), ("b",), ("b",)):
-        world.look(*had)
-        assert world.there == 1
-    world.look()
-    assert world.there == 0
-
-
 def test_a_rule_that_somebody_has_removed_is_written_again(world: World) -> None:
     world.look("a", "b")
     for rule in world.cluster.kube.list(TAINT_RULES).items:
@@ -148,15 +138,6 @@ def test_another_process_removes_no_rule_while_its_claims_may_be_unknown_yet(wor
     assert world.there == 1, "the claim was late"
     world.look()
     assert world.there == 0
-
-
-def test_l6_while_claims_are_stale_nothing_is_removed() -> None:
-    cluster = FakeCluster()
-    cluster.kube.create(TAINT_RULES, rule_for(PLACE, names.DRA_DRIVER))
-    cluster.unready_reason = "There have been no events of claims."
-    for _ in range(3):
-        cluster.after(2 * SEEN_WITHIN)
-    assert len(cluster.kube.list(TAINT_RULES).items) == 1
 
 
 def test_each_pod_with_such_a_device_is_told_once(world: World) -> None:
