@@ -68,7 +68,7 @@ def test_who_lost_gets_another_device_and_newcomers_are_spared_until_the_first_i
     world.until(lambda: not rules(world), "and nothing is left of it")
 
 
-def test_a_dead_controller_keeps_such_a_device_from_nobody_and_a_new_one_does_so_at_once(
+def test_a_dead_controller_keeps_such_a_device_from_nobody_and_a_new_one_does_at_once(
     world: World,
 ) -> None:
     on, lost = full(world), waiting(world)
