@@ -5,7 +5,7 @@ order, thousands at a start: so a change of a node costs the judgement of its ow
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -83,7 +83,7 @@ class AcceptedDevices:
         self._slices: dict[str, dict[str, ResourceSlice]] = {}
         """Node -> its slices of our driver by their names."""
         self._wiped: dict[str, list[ResourceSlice]] = {}
-        """Node -> those that were deleted since one of its slices was written last."""
+        """Node -> those that were deleted since its slices were complete."""
         self._devices: dict[str, Mapping[str, Device]] = {}
         """Node -> name in its slices -> device."""
         self._terms: dict[Terms, _OfTerms] = {}
@@ -113,9 +113,10 @@ class AcceptedDevices:
                 of_node.pop(key, None)
                 if one is now:
                     of_node[key] = one
-                    self._wiped.pop(one.spec.node_name, None)
                 elif now is None:
                     self._wiped.setdefault(one.spec.node_name, []).append(one)
+                if _is_complete(of_node.values()):
+                    self._wiped.pop(one.spec.node_name, None)
         nodes = {one.spec.node_name for one in (before, now) if one and one.spec.driver == self._driver}
         return self._change(nodes)
 
@@ -151,9 +152,15 @@ class AcceptedDevices:
 
     def _entries(self, node: str) -> Iterator[Entry]:
         there = [one for _, one in sorted(self._slices.get(node, {}).items())]
-        # Slices go one by one, and the last may be one of counters, without devices. One that the agent
-        # itself has deleted is of an earlier generation than those that are left.
-        newest = max((one.spec.pool.generation for one in there), default=None)
-        away = [one for one in self._wiped.get(node, ()) if newest in {None, one.spec.pool.generation}]
-        for one in (*there, *away):
+        names = {entry.get("name") for one in there for entry in one.spec.devices}
+        for one in there:
             yield from one.spec.devices
+        for one in self._wiped.get(node, ()):  # slices go and come back one by one, some without devices
+            yield from (entry for entry in one.spec.devices if entry.get("name") not in names)
+
+
+def _is_complete(slices: Collection[ResourceSlice]) -> bool:
+    """Whether all slices of a node's newest generation are there."""
+    newest = max((one.spec.pool.generation for one in slices), default=0)
+    pools = [one.spec.pool for one in slices if one.spec.pool.generation == newest]
+    return bool(pools) and len(pools) >= max(pool.resource_slice_count for pool in pools)

@@ -136,15 +136,19 @@ class Turns:
             self._bind(WARM_UP, "warm")
             self.arena.audit.calls()
             before = self.arena.processor_seconds()
-            self._note("rate", PODS_OF_A_TURN / self._bind(PODS_OF_A_TURN, "pod", asks), asks)
+            self._note("rate", PODS_OF_A_TURN / self._bind(PODS_OF_A_TURN, "pod"), asks)
             if asks == "ours":
                 used = self.arena.processor_seconds() - before
                 self._note("cpu", 1000 * used / PODS_OF_A_TURN, asks)
+                self.calls += self.arena.audit.calls()
+                self.bound += PODS_OF_A_TURN
+            self._bind(PODS_OF_A_TURN, "answered", asks)
+            self.arena.audit.calls()
             for crowd in range(CROWDS):
                 self._note("crowd", self._bind(CROWD, f"crowd-{crowd}", node=CROWDED), asks)
             if asks == "ours":
                 self.calls += self.arena.audit.calls()
-                self.bound += PODS_OF_A_TURN + CROWDS * CROWD
+                self.bound += CROWDS * CROWD
 
     def _note(self, what: str, found: float, asks: Asks) -> None:
         self.results.setdefault((what, asks), []).append(found)

@@ -109,6 +109,7 @@ def _least(requests: Iterable[Request]) -> int:
 def _judged(found: PodClaims, waiting: list[Request], judge: Judge) -> PodClaims:
     """The same with what would do. Of several requests all have the same single way."""
     ways: list[ClaimedWay] = []
+    is_share = False
     for number, way in enumerate(waiting[0].ways):
         accepted, problem = judge(way.terms), None
         count = sum(one.ways[number].count for one in waiting)
@@ -122,6 +123,7 @@ def _judged(found: PodClaims, waiting: list[Request], judge: Judge) -> PodClaims
             return msgspec.structs.replace(found, problem=problem, accepted=frozenset())
         if way.is_all:
             count = accepted.each or 1
+        is_share = is_share or (number == 0 and bool(accepted.shared))
         ways.append(ClaimedWay(count, accepted.uuids, accepted.models))
     first = next((way for way in ways if way.accepted), ways[0])
     return msgspec.structs.replace(
@@ -129,7 +131,7 @@ def _judged(found: PodClaims, waiting: list[Request], judge: Judge) -> PodClaims
         count=first.count,
         accepted=first.accepted,
         models=frozenset[str]().union(*(way.models for way in ways)),
-        memory=found.memory if judge(waiting[0].ways[0].terms).shared else 0,
+        memory=found.memory if is_share else 0,
         ways=tuple(ways) if len(ways) > 1 else (),
     )
 

@@ -109,7 +109,7 @@ class Ledger:
         self._served: Mapping[str, str] = {}
         self._views: dict[str, NodeView] = {}
         self._formerly: dict[str, NodeView] = {}
-        """Views of nodes that have changed since, until somebody asks for the nodes again."""
+        """Views of nodes that have changed since they were last asked for."""
         self._unreported: set[str] = set()
         self._conflicts: dict[str, tuple[str, ...]] = {}
         """Node -> devices of which more is held than there is, in the node's last view."""
@@ -144,6 +144,7 @@ class Ledger:
         """A Node is gone. Pods on it still hold what they hold."""
         if self._nodes.pop(name, None):
             self._stale(name)
+            self._conflicts.pop(name, None)
             self._formerly.pop(name, None)
 
     def apply_pod(self, pod: Pod) -> bool:
@@ -355,7 +356,6 @@ class Ledger:
         return dict(self._conflicts)
 
     # --- inside --------------------------------------------------------------------------------------
-
     def _effective(self, uid: str, holding: PodHoldings | None) -> PodHoldings | None:
         assumed = self._assumed.get(uid)
         return assumed.holdings if assumed else holding
@@ -431,7 +431,7 @@ class Ledger:
             self._stale(nomination.node)
 
     def _stale(self, node: str) -> None:
-        if before := self._views.pop(node, None):
+        if (before := self._views.pop(node, None)) and node in self._nodes:
             self._formerly[node] = before
         self._unreported.add(node)
         self._changes.note(node, existing=len(self._nodes))
@@ -450,8 +450,8 @@ class Ledger:
             by_name = {device.claimed_as: device for device in there if device.claimed_as}
             of_pods = tuple(named(each, by_name) for each in of_pods)
         if known and (known.drift or known.devices) and of_pods:
-            devices = {device.uuid: device for device in known.devices or ()}
-            of_pods = tuple(sized(self._as_reported(holding, known, devices), devices) for holding in of_pods)
+            devices = {one.uuid: one for one in known.devices or ()}
+            of_pods = tuple(sized(self._as_reported(each, known, devices), devices) for each in of_pods)
         found = view_of(
             name,
             devices=known.devices if known else None,

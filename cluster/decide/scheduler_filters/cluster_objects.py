@@ -16,6 +16,9 @@ Standing = tuple[Node, ExistingPod]
 """A pod and its node."""
 
 
+_SHY: Final = "names_with_anti_affinity"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClusterObjects:
     """Nodes, the pods on them, and the objects that pods refer to."""
@@ -50,15 +53,13 @@ class ClusterObjects:
     @cached_property
     def with_anti_affinity(self) -> tuple[Standing, ...]:
         """Pods that have anti-affinity terms."""
-        return self._anti_affinity_on(self.node_pods)
-
-    def _anti_affinity_on(self, names: Iterable[str]) -> tuple[Standing, ...]:
+        names: Iterable[str] = vars(self).get(_SHY, self.node_pods)
         found = ((self.nodes.get(name), self.pods_on(name).with_anti_affinity) for name in names)
         return tuple((node, other) for node, others in found if node for other in others)
 
     def knowing_anti_affinity(self, names: Iterable[str]) -> "ClusterObjects":
         """This, knowing on which nodes there are pods with anti-affinity terms: not all are looked at."""
-        vars(self)["with_anti_affinity"] = self._anti_affinity_on(names)
+        vars(self)[_SHY] = tuple(names)
         return self
 
     def placing(self, pod: Pod, node: str, *, without: frozenset[str] = frozenset()) -> "ClusterObjects":

@@ -21,6 +21,8 @@ class Devices:
 
     def __init__(self) -> None:
         self.judged: list[tuple[str, Any]] = []
+        self.pool: dict[str, int] = {}
+        """What its slices say of all."""
         self.accepted = AcceptedDevices(names.DRA_DRIVER, self._judge)
 
     def _judge(self, expression: str, _driver: str, device: Entry) -> bool | None:
@@ -31,10 +33,15 @@ class Devices:
         """The slice of a node, as it is now."""
         return self.accepted.change_slice(node, None, self._slice(node, **more))
 
-    @staticmethod
-    def _slice(node: str, **more: Any) -> ResourceSlice:
+    def counters(self, node: str) -> ResourceSlice:
+        """A slice without devices."""
+        sets = [{"name": "set"}]
+        spec = {"driver": names.DRA_DRIVER, "nodeName": node, "sharedCounters": sets, "pool": self.pool}
+        return msgspec.convert({"metadata": {"name": "counters"}, "spec": spec}, ResourceSlice)
+
+    def _slice(self, node: str, **more: Any) -> ResourceSlice:
         entries = [{"name": f"gpu-{index}", "large": True, **more} for index in range(2)]
-        spec = {"driver": names.DRA_DRIVER, "nodeName": node, "devices": entries}
+        spec = {"driver": names.DRA_DRIVER, "nodeName": node, "devices": entries, "pool": self.pool}
         return msgspec.convert({"metadata": {"name": node}, "spec": spec}, ResourceSlice)
 
     def wipe(self, node: str) -> bool:
@@ -89,20 +96,23 @@ def test_slices_that_are_away_for_a_moment_change_nothing() -> None:
     assert devices.accepted.of(ODD).uuids == {"GPU-n1-0", "GPU-n1-1"}
 
 
-def test_slices_that_go_one_by_one_change_nothing_while_one_of_counters_is_left() -> None:
+def test_slices_that_go_and_come_back_one_by_one_change_nothing() -> None:
     devices = Devices()
     devices.come(0, 1, 2, 3)
     before = devices.accepted.of(ANY)
-    spec = {"driver": names.DRA_DRIVER, "nodeName": "n0", "sharedCounters": [{"name": "set"}]}
-    counters = msgspec.convert({"metadata": {"name": "counters"}, "spec": spec}, ResourceSlice)
-    assert not devices.accepted.change_slice("counters", None, counters)
-    assert not devices.wipe("n0")
-    assert devices.accepted.of(ANY) == before
-    later = msgspec.convert(
-        {"metadata": {"name": "counters"}, "spec": spec | {"pool": {"generation": 1}}}, ResourceSlice
-    )
+    devices.pool = {"generation": 5, "resourceSliceCount": 2}
     devices.publish("n0")
-    assert not devices.accepted.change_slice("counters", counters, later)
+    first = devices.counters("n0")
+    devices.accepted.change_slice("counters", None, first)
+    assert not devices.wipe("n0")
+    assert not devices.accepted.change_slice("counters", first, None)
+    devices.pool = {"generation": 1, "resourceSliceCount": 2}
+    again = devices.counters("n0")
+    assert not devices.accepted.change_slice("counters", None, again)
+    assert not devices.publish("n0")
+    assert devices.accepted.of(ANY) == before
+    devices.pool = {"generation": 2, "resourceSliceCount": 1}
+    assert not devices.accepted.change_slice("counters", again, devices.counters("n0"))
     assert devices.wipe("n0"), "its agent has deleted it: it has published the others anew"
 
 

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 def given_twice(views: Mapping[str, NodeView], conflicts: Mapping[str, tuple[str, ...]]) -> frozenset[Place]:
-    """Devices of claims of which claims have more than there is.
+    """Devices that at least two claims have, of which they have more than there is.
 
     Args:
         views: node -> its devices and holders.
@@ -31,7 +31,9 @@ def given_twice(views: Mapping[str, NodeView], conflicts: Mapping[str, tuple[str
         for node, uuids in conflicts.items()
         if node in views
         for device in views[node].devices
-        if device.claimed_as and device.uuid in uuids
+        if device.claimed_as
+        and device.uuid in uuids
+        and _number_of_claims(device.claimed_as, views[node]) > 1
     )
 
 
@@ -39,6 +41,8 @@ def spoiled(
     twice: frozenset[Place], views: Mapping[str, NodeView], standing: Iterable[Place]
 ) -> frozenset[Place]:
     """Devices that nobody may be given: those given twice, and those that were and that a claim has still.
+
+    Of a node that is not known nothing is: its Node may come back, and claims have its devices meanwhile.
 
     Args:
         twice: what ``given_twice`` says.
@@ -66,6 +70,10 @@ def rule_for(place: Place, driver: str) -> Json:
 
 def _is_had_whole(place: Place, views: Mapping[str, NodeView]) -> bool:
     node, device = place
-    return node in views and any(
+    return node not in views or any(
         one.device == device and not one.memory for each in views[node].holdings for one in each.claimed
     )
+
+
+def _number_of_claims(device: str, view: NodeView) -> int:
+    return len({one.claim for each in view.holdings for one in each.claimed if one.device == device})

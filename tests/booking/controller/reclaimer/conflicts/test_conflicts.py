@@ -62,6 +62,15 @@ def test_a_device_is_spoiled_from_when_two_claims_have_it_until_none_has(
     views = {"n0": view}
     twice = given_twice(views, {"n0": view.conflicts})
     assert spoiled(twice, views, [PLACE] if has_rule else ()) == ({PLACE} if is_spoiled else frozenset())
+    assert spoiled(frozenset(), {}, [PLACE]) == {PLACE}, "its Node may come back"
+
+
+def test_a_claim_beside_a_pod_of_the_device_plugin_is_no_claim_too_many() -> None:
+    other = PodHoldings("other", "n0", devices={DEVICE.uuid: Holding(DEVICE.uuid)})
+    view = had_by("a")
+    view = view_of("n0", devices=(DEVICE,), fault=None, holdings=(*view.holdings, other), on_hold={})
+    assert view.conflicts
+    assert not given_twice({"n0": view}, {"n0": view.conflicts})
 
 
 def test_a_rule_of_others_says_nothing() -> None:
