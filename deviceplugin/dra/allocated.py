@@ -45,11 +45,16 @@ class AllocatedClaims:
             return None
 
     def is_offered(self) -> bool:
-        """Whether kube-scheduler is still offered devices of ours; what is not known is not offered."""
+        """Whether kube-scheduler is still offered devices of ours, as far as is known.
+
+        An agent without the right to read slices has none, or nobody could write any.
+        """
         try:
             slices = slices_of(self._kube, self._node, self._driver)
-        except ApiError:
+        except Forbidden:
             return False
+        except ApiError:
+            return True
         return any(one.spec.devices for name, one in slices.items() if self._is_ours(name))
 
     def withdraw(self) -> None:

@@ -1,18 +1,15 @@
 """What is right and wrong about claims on a node: for the doctor."""
 
-import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from cluster import names
 from cluster.kube.errors import ApiError
 from deviceplugin.dra.prepared import PreparedClaim, PreparedError, PreparedFile
 from deviceplugin.dra.slice_publisher import beside_another_driver
-
-PATIENCE: Final = 5.0
-"""Seconds for a connection to a socket of this node."""
+from deviceplugin.kubelet.channel import is_served
 
 Check = tuple[Literal["fine", "warning", "wrong"], str]
 
@@ -46,7 +43,7 @@ def checks(examined: Examined, driver: str, *, are_given: bool) -> Iterator[Chec
     if not are_given and not claims:
         yield "fine", "The node gives no GPUs by claims, and none has one."
         return
-    if not any(map(_answers, examined.registry.glob(f"{names.SOCKET_PREFIX}*.sock"))):
+    if not any(map(is_served, examined.registry.glob(f"{names.SOCKET_PREFIX}*.sock"))):
         message = f"None of our sockets in {examined.registry} answers: the kubelet has no driver of claims."
         yield "wrong", f"{message} See the agent's /readyz."
     try:
@@ -60,13 +57,3 @@ def checks(examined: Examined, driver: str, *, are_given: bool) -> Iterator[Chec
         message = f"{claim.key} is prepared, and neither the API server nor the kubelet knows it any more."
         yield "warning", f"{message} Its devices are free for the next claim that gets one of them."
     yield "fine", f"Prepared on this node: {len(claims)}."
-
-
-def _answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(PATIENCE)
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return False
-    return True

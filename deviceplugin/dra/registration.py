@@ -5,7 +5,6 @@ restart, and forgets a plugin whose socket goes away. So the socket of the regis
 first. Source: kubelet 1.37.1, pluginmanager.
 """
 
-import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from cluster.process.clock import Clock
 from deviceplugin.dra.driver import ClaimDriver, Pool
 from deviceplugin.dra.prepared import PreparedError
 from deviceplugin.dra.servicer import Claims, Health, Registration, serve
+from deviceplugin.kubelet.channel import is_served
 from deviceplugin.kubelet.registration import SocketNames
 from deviceplugin.kubeletapi.pluginregistration_v1 import api_pb2_grpc as registration_grpc
 
@@ -162,7 +162,7 @@ class DriverRegistration:
         """Remove our sockets of earlier starts, and those of agents that are gone."""
         for folder in (self._endpoints.own, self._endpoints.registry):
             for path in folder.glob(f"{names.SOCKET_PREFIX}*.sock") if folder.is_dir() else ():
-                if self._endpoints.names.is_left_over(path.name) or not _is_served(path):
+                if self._endpoints.names.is_left_over(path.name) or not is_served(path):
                     path.unlink(missing_ok=True)
 
 
@@ -170,13 +170,3 @@ def _server(path: Path) -> grpc.Server:
     server = grpc.server(ThreadPoolExecutor(WORKERS, thread_name_prefix="kubelet-claims"))
     server.add_insecure_port(f"unix:{path}")
     return server
-
-
-def _is_served(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return False
-    return True

@@ -7,13 +7,13 @@ and a plugin that has died does not answer.
 """
 
 import re
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from cluster import names
 from cluster.objects.slots import physical
+from deviceplugin.kubelet.channel import is_served
 from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointFile
 
 KUBELET_SOCKET: Final = "kubelet.sock"
@@ -41,7 +41,7 @@ class OtherPlugin:
 
     def __call__(self) -> str | None:
         """What is there, and what to do about it, for people; None if there is no other plugin of GPUs."""
-        strange = [path for path in self._foreign() if _answers(path)]
+        strange = [path for path in self._foreign() if is_served(path, patience=PATIENCE)]
         if found := next((path.name for path in strange if NVIDIAS.fullmatch(path.name)), None):
             return self._message(f"its socket is {found}")
         if strange and (odd := self._odd_ids()):
@@ -78,13 +78,3 @@ class OtherPlugin:
 def none_is_there() -> str | None:
     """In place of an ``OtherPlugin`` where none is looked for."""
     return None
-
-
-def _answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(PATIENCE)
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return False
-    return True
