@@ -164,6 +164,17 @@ def test_l1_our_own_plugin_begins_at_once_where_nothing_more_is_offered_to_claim
     assert bench.kube.list(RESOURCE_SLICES).items == ()
 
 
+def test_devices_count_as_offered_while_the_api_server_does_not_say(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    allocated = AllocatedClaims(bench.kube, bench.pods, node=NODE, driver=names.DRA_DRIVER)
+    bench.kube.down = True
+    allocated.withdraw()
+    assert allocated.is_offered()
+    bench.kube.down = False
+    bench.kube.forbid("LIST", RESOURCE_SLICES)
+    assert not allocated.is_offered(), "nobody without that right has published any"
+
+
 def test_a_change_of_mind_opens_the_node_again(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.lab.driver.prepare(bench.lab.claim("running", allocation("gpu-0")))
