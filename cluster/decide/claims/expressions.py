@@ -1,8 +1,10 @@
 """Whether a device satisfies the CEL expressions of a claim, as kube-scheduler will judge it. Pure.
 
 A kept library evaluates CEL (``cel-expr-python``, the C++ implementation). What Kubernetes adds to the
-language is here: quantities are whole numbers, versions are texts, so that a mixture of the two is an error.
-An error, and whatever is not here, is *unknown*: kube-scheduler may judge otherwise, so nobody leaves for it.
+language is here: a quantity and a version are maps with one key, so that what takes numbers and texts does
+not take them; equality is our own, because for the library a version and a text differ, where Kubernetes has an
+error. An error, and whatever is not here, is *unknown*: kube-scheduler may judge otherwise, so nobody leaves
+for it.
 Source: k8s.io/dynamic-resource-allocation 0.37 (cel/compile.go), k8s.io/apiserver 0.37 (cel/library).
 """
 
@@ -21,6 +23,17 @@ Entry = Mapping[str, Any]
 
 _VERSION: Final = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
 _NUMBERS: Final = ("major", "minor", "patch")
+_QUANTITY: Final = "quantity()"
+"""The only key of a quantity; its value is a whole number."""
+_SEMVER: Final = "semver()"
+"""The only key of a version; its value is the text."""
+_OURS: Final = frozenset({_QUANTITY, _SEMVER})
+_WITHOUT: Final = 'stdlib: {exclude_functions: [{name: "_==_"}, {name: "_!=_"}]}'
+"""What of the library's functions is replaced."""
+_KINDS: Final = (
+    *("INT", "UINT", "DOUBLE", "STRING", "BYTES", "BOOL"),
+    *("NULL", "LIST", "MAP", "TYPE", "TIMESTAMP", "DURATION"),
+)
 _TYPES: Final = cel.Type
 Type = Any
 """A type of the library, which has no types for mypy."""
@@ -51,7 +64,7 @@ def _variable(driver: str, device: Entry) -> dict[str, Any]:
     attributes: dict[str, dict[str, Any]] = {}
     for key, value in (device.get("attributes") or {}).items():
         domain, _, name = key.rpartition("/")
-        attributes.setdefault(domain or driver, {})[name] = next(iter(value.values()))
+        attributes.setdefault(domain or driver, {})[name] = _attribute(value)
     capacity: dict[str, dict[str, Any]] = {}
     for key, amount in (device.get("capacity") or {}).items():
         domain, _, name = key.rpartition("/")
@@ -64,28 +77,66 @@ def _variable(driver: str, device: Entry) -> dict[str, Any]:
     }
 
 
+def _attribute(value: Mapping[str, Any]) -> Any:
+    kind, one = next(iter(value.items()))
+    return {_SEMVER: one} if kind == "version" else one
+
+
 @lru_cache(maxsize=1024)
-def _quantity(text: str) -> int:
+def _quantity(text: str) -> dict[str, int]:
     try:
         amount = parse_amount(text)
     except QuantityError as error:
         raise ValueError(str(error)) from error
     if amount != int(amount):
         raise ValueError(f"The quantity {text} is not a whole number.")
-    return int(amount)
+    return {_QUANTITY: int(amount)}
 
 
-def _version(text: str) -> str:
+def _version(text: str) -> dict[str, str]:
     if not _VERSION.fullmatch(text):
         raise ValueError(f"{text} is not a version.")
-    return text
+    return {_SEMVER: text}
 
 
-def _parts(text: str) -> tuple[int, int, int]:
-    match = _VERSION.fullmatch(text)
+def _parts(version: Mapping[str, Any]) -> tuple[int, int, int]:
+    match = _VERSION.fullmatch(_plain(version[_SEMVER]))
     if not match or match[4]:
-        raise ValueError(f"{text} cannot be compared.")
+        raise ValueError("The version cannot be compared.")
     return int(match[1]), int(match[2]), int(match[3])
+
+
+def _comparable(one: Mapping[str, Any]) -> tuple[str, Any]:
+    if _QUANTITY in one:
+        return _QUANTITY, _plain(one[_QUANTITY])
+    return _SEMVER, _parts(one)
+
+
+def _compare(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    (kind, left), (other_kind, right) = _comparable(one), _comparable(other)
+    if kind != other_kind:
+        raise ValueError("A quantity and a version cannot be compared.")
+    return _sign(left, right)
+
+
+def _plain(value: Any) -> Any:
+    return value.plain_value() if isinstance(value, cel.Value) else value
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """As cel-go: numbers of all kinds are compared, other kinds differ; a quantity has only its like."""
+    left, right = _plain(one), _plain(other)
+    if _has_ours(left) or _has_ours(right):
+        return _compare(left, right) == 0
+    if isinstance(left, bool) != isinstance(right, bool):
+        return False
+    return bool(left == right)
+
+
+def _has_ours(value: Any) -> bool:
+    if isinstance(value, dict):
+        return not _OURS.isdisjoint(value) or any(_has_ours(one) for one in value.values())
+    return isinstance(value, list) and any(_has_ours(one) for one in value)
 
 
 def _sign(one: Any, other: Any) -> int:
@@ -94,44 +145,43 @@ def _sign(one: Any, other: Any) -> int:
 
 @lru_cache(maxsize=1)
 def _environment() -> Any:
-    integer, text, yes = _TYPES.INT, _TYPES.STRING, _TYPES.BOOL
-    both = {
-        "compareTo": (integer, _sign),
-        "isGreaterThan": (yes, lambda one, other: one > other),
-        "isLessThan": (yes, lambda one, other: one < other),
-    }
+    integer, text, yes, ours = _TYPES.INT, _TYPES.STRING, _TYPES.BOOL, _TYPES.MAP
     functions = [
-        _function("quantity", integer, [text], _quantity, is_member=False),
-        _function("semver", text, [text], _version, is_member=False),
-        *(_compared(name, result, made) for name, (result, made) in both.items()),
-        _function("asInteger", integer, [integer], int),
-        *(_function(part, integer, [text], _taking(at)) for at, part in enumerate(_NUMBERS)),
+        _function("quantity", ours, [text], _quantity, is_member=False),
+        _function("semver", ours, [text], _version, is_member=False),
+        _function("compareTo", integer, [ours, ours], _compare),
+        _function("isGreaterThan", yes, [ours, ours], lambda one, other: _compare(one, other) > 0),
+        _function("isLessThan", yes, [ours, ours], lambda one, other: _compare(one, other) < 0),
+        _function("asInteger", integer, [ours], lambda one: _plain(one[_QUANTITY])),
+        *(_function(part, integer, [ours], _taking(at)) for at, part in enumerate(_NUMBERS)),
+        _of_pairs("_==_", _is_equal),
+        _of_pairs("_!=_", lambda one, other: not _is_equal(one, other)),
     ]
     return cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml(_WITHOUT),
         variables={"device": _TYPES.DYN},
         extensions=[ext_bindings.ExtBindings(), ext_optional.ExtOptional(), ext_strings.ExtStrings()],
         functions=functions,
     )
 
 
-def _taking(at: int) -> Callable[[str], int]:
-    return lambda text: _parts(text)[at]
+def _taking(at: int) -> Callable[[Mapping[str, Any]], int]:
+    return lambda version: _parts(version)[at]
+
+
+def _of_pairs(name: str, made: Callable[..., Any]) -> Any:
+    """A function of two values of any kinds; the library has none for two DYN."""
+    kinds = [getattr(_TYPES, kind) for kind in _KINDS]
+    pairs = [[one, other] for one in kinds for other in kinds]
+    return cel.FunctionDecl(
+        name, [_overload(name, _TYPES.BOOL, pair, made, is_member=False) for pair in pairs]
+    )
 
 
 def _function(
     name: str, result: Type, parameters: list[Type], made: Callable[..., Any], *, is_member: bool = True
 ) -> Any:
     return cel.FunctionDecl(name, [_overload(name, result, parameters, made, is_member=is_member)])
-
-
-def _compared(name: str, result: Type, made: Callable[[Any, Any], Any]) -> Any:
-    """A comparison of two quantities, or of two versions."""
-    number, text = _TYPES.INT, _TYPES.STRING
-    overloads = [
-        _overload(name, result, [number, number], made),
-        _overload(name, result, [text, text], lambda one, other: made(_parts(one), _parts(other))),
-    ]
-    return cel.FunctionDecl(name, overloads)
 
 
 def _overload(

@@ -34,6 +34,9 @@ OURS = "device.attributes['gpu.nvidia.com']"
         f"{OURS}.cudaComputeCapability.major() == 8",
         f"cel.bind(dra, {OURS}, dra.type == 'gpu' && dra.index < 2)",
         f"{OURS}.?nosuch.orValue('x') == 'x'",
+        f"{OURS}.cudaComputeCapability == semver('8.0.0') && {OURS}.cudaComputeCapability != semver('9.0.0')",
+        f"{MEMORY} == quantity('80Gi') && {MEMORY}.asInteger() > 80000000000",
+        f"{OURS}.type != 1 && 1 == 1.0 && [1, 'x'] == [1, 'x'] && {OURS}.type.size() == size(['a', 2, 'c'])",
         "device.attributes['resource.kubernetes.io'].numaNode == 1",
         "!device.allowMultipleAllocations",
     ],
@@ -53,6 +56,22 @@ def test_a_device_that_does_not_satisfy_it_is_not_accepted() -> None:
         "device.attributes['other.example.com'].x == 1",
         f"{MEMORY}.compareTo(semver('1.0.0')) >= 0",
         f"{OURS}.productName",
+        *(
+            f"{OURS}.cudaComputeCapability{rest}"
+            for rest in (
+                " == '8.0.0'",
+                " != '9.0.0'",
+                ".matches('^8')",
+                ".startsWith('8')",
+                ".contains('8')",
+                " >= '7.0.0'",
+            )
+        ),
+        f"string({OURS}.cudaComputeCapability) != ''",
+        f"[{OURS}.cudaComputeCapability] == ['8.0.0']",
+        f"{MEMORY} != 1",
+        f"{MEMORY} > 1",
+        f"{MEMORY} == semver('1.0.0')",
         "semver('x') == 'x'",
         "quantity('half') == quantity('half')",
         "nosuch(device)",
