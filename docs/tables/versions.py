@@ -37,25 +37,10 @@ _NO_BOOKED_CLAIMS: Final = (
     "GPUs that nodes give by claims cannot be booked (`dra.booking`): the chart refuses it, for want of"
     " DeviceTaintRules"
 )
-_NO_SHARES: Final = (
-    "With `dra.shares` GPUs are given whole all the same, and the agent's log says so: the API server stores"
-    " no devices that claims can share"
-)
+_NO_SHARES: Final = "Claims cannot share a GPU (`dra.shares`): the chart refuses it, for want of consumable capacity"
 _NO_TAINTS: Final = (
     "Where nodes give GPUs by claims, an unhealthy one is left out of the ResourceSlices: the API server"
     " stores no taints"
-)
-_CLAIMS: Final = (
-    "GPUs that nodes give by claims cannot be booked (`dra.booking`): the chart refuses it, for want of"
-    " DeviceTaintRules"
-)
-_NO_SHARES: Final = (
-    "With `dra.shares` GPUs are given whole all the same, and the agent's log says so: the API server stores"
-    " no devices that claims can share"
-)
-_NO_TAINTS: Final = (
-    "Where nodes give GPUs by claims, an unhealthy one is left out of the slices: the API server stores"
-    " no taints"
 )
 _CLAIMS: Final = "tests/long/dra/test_older_versions.py"
 _NO_CLAIMS: Final = "Nodes cannot give GPUs by claims (`dra.enabled`): the chart refuses it"

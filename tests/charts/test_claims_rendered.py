@@ -32,6 +32,12 @@ def test_the_agent_may_write_slices_of_its_own_node_and_read_claims(render: Rend
     assert ("DeviceClass", names.DRA_DRIVER) in found
 
 
+def test_classes_of_another_driver_have_its_name(render: Render) -> None:
+    """NVIDIA's own stand beside them."""
+    found = of_kind(render({"dra": {"enabled": True, "driverName": "gpu.example.com"}}), "DeviceClass")
+    assert found.keys() == {"gpu.example.com", "mig.gpu.example.com"}
+
+
 def test_without_claims_the_agent_has_no_rights_to_them(render: Render) -> None:
     assert claim_names.AGENT_CLAIMS_ROLE not in {one["metadata"]["name"] for one in render({})}
 
@@ -58,8 +64,9 @@ def test_nodes_of_claims_without_the_rights_for_it_are_refused(render: Render) -
         ({"dra": {"booking": True}}, "set dra.enabled"),
         ({"dra": {"shares": True}}, "set dra.enabled"),
         (BOOKED | EXISTING, "mode dedicated"),
+        (BOOKED | {"admission": {"failurePolicy": "Ignore"}}, "failurePolicy Fail"),
     ],
-    ids=["without the driver", "shared without it", "with the cluster's own scheduler"],
+    ids=["without the driver", "shared without it", "with the cluster's own scheduler", "unseen by admission"],
 )
 def test_claims_are_not_booked_or_shared_where_that_cannot_be_kept(
     render: Render, values: dict[str, Any], why: str

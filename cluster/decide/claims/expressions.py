@@ -2,9 +2,9 @@
 
 A kept library evaluates CEL (``cel-expr-python``, the C++ implementation). What Kubernetes adds to the
 language is here: a quantity and a version are maps with one key, so that what takes numbers and texts does
-not take them; equality is our own, because for the library a version and a text differ, where Kubernetes has an
-error. An error, and whatever is not here, is *unknown*: kube-scheduler may judge otherwise, so nobody leaves
-for it.
+not take them; equality is our own, because for the library a version and a text differ, where Kubernetes has
+an error. An error, and whatever is not here, is *unknown*: kube-scheduler may judge otherwise, so nobody
+leaves for it.
 Source: k8s.io/dynamic-resource-allocation 0.37 (cel/compile.go), k8s.io/apiserver 0.37 (cel/library).
 """
 

@@ -13,8 +13,8 @@ SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
 ONLY_OWN: Final = "of its own node and its own driver only"
 
 
-def a_slice(node: str, *, driver: str = names.DRA_DRIVER) -> Json:
-    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+def a_slice(node: str, *, driver: str = names.DRA_DRIVER, pool_of: str = "") -> Json:
+    pool = {"name": pool_of or node, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": driver, "nodeName": node, "pool": pool, "devices": [{"name": "gpu-0"}]}
     return {"metadata": {"name": f"{node}-{driver}"}, "spec": spec}
 
@@ -26,6 +26,7 @@ def test_a_node_agent_publishes_devices_of_its_own_node_and_driver(
     assert agent.create(SLICES, a_slice("node-a")).status == 201
     assert is_denied(agent.create(SLICES, a_slice("node-b")), ONLY_OWN)
     assert is_denied(agent.create(SLICES, a_slice("node-a", driver="nic.example.com")), ONLY_OWN)
+    assert is_denied(agent.create(SLICES, a_slice("node-a", pool_of="node-b")), ONLY_OWN)
     assert people.root.create(SLICES, a_slice("node-b")).status == 201
     theirs = f"{SLICES}/{a_slice('node-b')['metadata']['name']}"
     assert is_denied(agent.patch(theirs, {"spec": {"devices": []}}), ONLY_OWN)
