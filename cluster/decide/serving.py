@@ -100,6 +100,8 @@ class Serving(Liveness):
             self.require_renewal_after(monotonic, of_kubelet=of is self._kubelets)
         watch.last_at = monotonic
         before = None if node is None else self.state(node, monotonic=monotonic)
+        if node is not None and (known := of.get(node)) and monotonic - known.at > MISSED_AFTER:
+            self.windows.close(node)
         super().apply_lease(lease, monotonic=monotonic, now=now)
         if node is not None and self.state(node, monotonic=monotonic) != before:
             self.note_change(node)
