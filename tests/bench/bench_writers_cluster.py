@@ -37,7 +37,7 @@ from tests.bench.rows import Row, Target
 from tests.bench.simulated import in_parallel
 from tests.bench.writers import WRITERS, Written, ask, in_turns, kinds_of, rows_of
 
-EACH: Final = 4
+EACH: Final = 32
 TURNS: Final = 2
 ALL: Final = WRITERS * EACH * TURNS
 GPUS: Final = 4
