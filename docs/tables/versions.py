@@ -37,7 +37,9 @@ _NO_BOOKED_CLAIMS: Final = (
     "GPUs that nodes give by claims cannot be booked (`dra.booking`): the chart refuses it, for want of"
     " DeviceTaintRules"
 )
-_NO_SHARES: Final = "Claims cannot share a GPU (`dra.shares`): the chart refuses it, for want of consumable capacity"
+_NO_SHARES: Final = (
+    "Claims cannot share a GPU (`dra.shares`): the chart refuses it, for want of consumable capacity"
+)
 _NO_TAINTS: Final = (
     "Where nodes give GPUs by claims, an unhealthy one is left out of the ResourceSlices: the API server"
     " stores no taints"
@@ -64,8 +66,8 @@ VERSIONS: Final = (
             _CLAIMS,
             _STORY,
         ),
-        "1.36.3 itself, all of it; and 1.37.1 that passes for it (`--emulated-version`), kubelets 1.37.1"
-        " without the Pods API",
+        "1.36.3 itself, all of it but claims; and, with claims, 1.37.1 that passes for it"
+        " (`--emulated-version`), kubelets 1.37.1 without the Pods API",
     ),
     Version(
         "1.35",
@@ -78,7 +80,8 @@ VERSIONS: Final = (
             _CLAIMS,
             _STORY,
         ),
-        "1.35.8 itself, all of it; and 1.37.1 that passes for it, kubelets 1.37.1 without the Pods API",
+        "1.35.8 itself, all of it but claims; and, with claims, 1.37.1 that passes for it, kubelets 1.37.1"
+        " without the Pods API",
     ),
     Version(
         "1.34",
