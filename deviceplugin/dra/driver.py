@@ -5,7 +5,7 @@ forgotten a claim whose container still runs.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -88,9 +88,20 @@ class ClaimDriver:
         claims = self._file.read().values()
         return frozenset(one.uuid for claim in claims for one in claim.devices if not one.is_admin)
 
-    def prepare(self, wanted: ClaimReference) -> PreparedClaim | Refusal:
-        """Prepare a claim; a claim that is prepared already has the same answer again."""
-        give_up, never = self._clock.monotonic() + PATIENCE, threading.Event()
+    def prepare_all(self, wanted: Sequence[ClaimReference]) -> dict[str, PreparedClaim | Refusal]:
+        """Uid -> answer of ``prepare``. All together wait as long as one: the kubelet gives up after 45 s."""
+        give_up = self._clock.monotonic() + PATIENCE
+        return {one.uid: self.prepare(one, give_up) for one in wanted}
+
+    def prepare(self, wanted: ClaimReference, give_up: float | None = None) -> PreparedClaim | Refusal:
+        """Prepare a claim; a claim that is prepared already has the same answer again.
+
+        Args:
+            wanted: by the kubelet.
+            give_up: until when it waits for another claim's devices, on the clock; None: ``PATIENCE``.
+        """
+        never = threading.Event()
+        give_up = self._clock.monotonic() + PATIENCE if give_up is None else give_up
         try:
             is_prepared = wanted.uid in self._file.read()
             claim = None if is_prepared else claim_of(self._kube, wanted.namespace, wanted.name)

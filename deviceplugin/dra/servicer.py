@@ -46,7 +46,7 @@ class Claims(api_pb2_grpc.DRAPluginServicer):
             ClaimReference(uid=one.uid, namespace=one.namespace, name=one.name) for one in request.claims
         ]
         return api_pb2.NodePrepareResourcesResponse(
-            claims={one.uid: self._prepared(self._driver.prepare(one)) for one in wanted}
+            claims={uid: self._prepared(one) for uid, one in self._driver.prepare_all(wanted).items()}
         )
 
     def NodeUnprepareResources(

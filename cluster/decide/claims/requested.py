@@ -167,8 +167,9 @@ def tolerated(claim: ResourceClaim) -> str:
 
 
 def is_of_driver(selectors: Iterable[Selector], driver: str) -> bool:
-    """Whether expressions speak of a driver's devices: they name it."""
-    return any(one.cel and driver in one.cel.expression for one in selectors)
+    """Whether expressions speak of a driver's devices: they name it, as a text of its own."""
+    quoted = (f"'{driver}'", f'"{driver}"')
+    return any(one.cel and any(name in one.cel.expression for name in quoted) for one in selectors)
 
 
 def _requests(claim: ResourceClaim, classes: Mapping[str, DeviceClass], driver: str) -> Iterator[Request]:

@@ -20,7 +20,7 @@ from cluster.objects.inventory import Device
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 from deviceplugin.dra.claim_files import ClaimFiles, More, Specification
-from deviceplugin.dra.driver import ClaimDriver, Pool
+from deviceplugin.dra.driver import PATIENCE, ClaimDriver, Pool
 from deviceplugin.dra.prepare import ClaimReference, Refusal
 from deviceplugin.dra.prepared import Prepared, PreparedClaim, PreparedFile
 from deviceplugin.kubelet import claim_users
@@ -207,6 +207,16 @@ def test_containers_are_told_their_share_and_one_that_does_not_fit_waits(tmp_pat
     assert isinstance(answer, PreparedClaim), "it names no amount, so it has the GPU alone and no limit"
     assert json.loads(lab.file_of(whole)) == {}
     assert "in use by the claim team/whole" in refusal(lab, first)
+
+
+def test_claims_of_one_pod_wait_together_as_long_as_one(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.driver.prepare(lab.claim("first", allocation("gpu-0")))
+    waiting = [lab.claim(f"late-{number}", allocation("gpu-0")) for number in range(9)]
+    begun = lab.clock.monotonic()
+    answers = lab.driver.prepare_all(waiting)
+    assert all(isinstance(answers[one.uid], Refusal) for one in waiting)
+    assert lab.clock.monotonic() - begun < 2 * PATIENCE
 
 
 def test_a_device_of_another_claim_is_given_once_that_one_is_over(tmp_path: Path) -> None:

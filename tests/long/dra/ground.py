@@ -58,9 +58,10 @@ def published(playground: Playground, node: str) -> dict[str, Json]:
     return {device["name"]: device for each in found for device in each.spec.devices}
 
 
-def template(name: str = TEMPLATE) -> Json:
-    """A template of a claim for one GPU, whichever."""
-    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": names.DRA_DRIVER}}]}}
+def template(name: str = TEMPLATE, **request: Any) -> Json:
+    """A template of a claim for one GPU, whichever, with more in its request."""
+    exactly = {"deviceClassName": names.DRA_DRIVER, **request}
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
     meta = {"name": name}
     kind = {"apiVersion": API, "kind": "ResourceClaimTemplate"}
     return {**kind, "metadata": meta, "spec": {"spec": spec}}

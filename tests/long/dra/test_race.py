@@ -18,7 +18,7 @@ from devcluster.wait import Stopwatch
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
 from tests.e2e.testbed import GPUS, NODES
-from tests.long.dra.ground import BY_CLAIM, Place, claiming, devices_of, given_by_claims
+from tests.long.dra.ground import BY_CLAIM, Place, claiming, devices_of, given_by_claims, template
 from tests.long.dra.sights import looked_at
 
 ROUNDS: Final = int(os.environ.get("RACE_ROUNDS", "30"))
@@ -28,6 +28,8 @@ BOOKED: Final = 2
 """Booked pods of a round."""
 WAITING: Final = 20
 """Pods without a booking that wait when the booked ones come, and as many that come after those."""
+GREEDY: Final = "greedy"
+"""A template whose claims tolerate everything, if they may."""
 
 
 class Race:
@@ -71,7 +73,11 @@ class Race:
     def _rivals(self, count: int) -> None:
         names_ = [f"bob-{self._made + n:04d}" for n in range(count)]
         self._made += count
-        list(self._pool.map(lambda name: self._bob.create(claiming(name)), names_))
+        bodies = [
+            claiming(name, resourceClaimTemplateName=GREEDY) if number % 2 else claiming(name)
+            for number, name in enumerate(names_)
+        ]
+        list(self._pool.map(self._bob.create, bodies))
 
     def _kept(self, uids: dict[str, str], kept: dict[str, Place]) -> bool:
         for rule in self._ground.kube.list(TAINT_RULES).items:
@@ -120,6 +126,7 @@ def test_no_device_that_is_kept_is_lost_to_a_rival(
 ) -> None:
     watch = Stopwatch()
     with given_by_claims(parts, playground, *NODES), looked_at(cluster):
+        playground.apply(template(GREEDY, tolerations=[{"operator": "Exists"}]))
         before = outcomes(parts)
         race = Race(playground, alice, bob)
         race.begin()
