@@ -66,7 +66,7 @@ def test_nodes_of_claims_without_the_rights_for_it_are_refused(render: Render) -
         (BOOKED | EXISTING, "mode dedicated"),
         (BOOKED | {"admission": {"failurePolicy": "Ignore"}}, "failurePolicy Fail"),
     ],
-    ids=["without the driver", "shared without it", "with the cluster's own scheduler", "unseen by admission"],
+    ids=["without the driver", "shared without it", "with the cluster's own scheduler", "unseen"],
 )
 def test_claims_are_not_booked_or_shared_where_that_cannot_be_kept(
     render: Render, values: dict[str, Any], why: str

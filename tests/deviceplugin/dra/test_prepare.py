@@ -20,7 +20,8 @@ from cluster.objects.inventory import Device
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 from deviceplugin.dra.claim_files import ClaimFiles, More, Specification
-from deviceplugin.dra.driver import PATIENCE, ClaimDriver, Pool
+from deviceplugin.dra.driver import PATIENCE as WAITS
+from deviceplugin.dra.driver import ClaimDriver, Pool
 from deviceplugin.dra.prepare import ClaimReference, Refusal
 from deviceplugin.dra.prepared import Prepared, PreparedClaim, PreparedFile
 from deviceplugin.kubelet import claim_users
@@ -216,7 +217,7 @@ def test_claims_of_one_pod_wait_together_as_long_as_one(tmp_path: Path) -> None:
     begun = lab.clock.monotonic()
     answers = lab.driver.prepare_all(waiting)
     assert all(isinstance(answers[one.uid], Refusal) for one in waiting)
-    assert lab.clock.monotonic() - begun < 2 * PATIENCE
+    assert lab.clock.monotonic() - begun < 2 * WAITS
 
 
 def test_a_device_of_another_claim_is_given_once_that_one_is_over(tmp_path: Path) -> None:
