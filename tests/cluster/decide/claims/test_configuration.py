@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from cluster import names
+from cluster.decide.claims.configuration import configured, problem_of
 from cluster.objects.claims import Configuration
-from deviceplugin.dra.configuration import configured, problem_of
 
 DRIVER = names.DRA_DRIVER
 TURNS: Any = {"kind": "GpuConfig", "sharing": {"strategy": "TimeSlicing"}}
