@@ -174,6 +174,7 @@ def test_the_most_lasting_reason_is_reported(pod: PodBuilder, ledger: Ledger, ex
 def test_reasons_that_no_eviction_changes_are_lasting_and_others_are_not() -> None:
     assert {
         "not-published",
+        "not-given",
         "too-many",
         "no-such-gpu",
         "too-many-matching",
