@@ -84,9 +84,13 @@ class Contenders:
         """The same of all nodes that fit but some, by their ranks (``score``); None for all of them."""
         state, instead = self._state, dict[str, int]()
         if request.demand:
-            for name, devices in state.soft.of_others(request.uid).items():
-                if ranks.of(name) is not None and name not in without:
-                    instead[name] = self.score(request, state.view_beside(name, devices))
+            reserved = {
+                name: devices
+                for name, devices in state.soft.of_others(request.uid).items()
+                if ranks.of(name) is not None and name not in without
+            }
+            for name, view in state.views_beside(reserved).items():
+                instead[name] = self.score(request, view)
             for name in state.awaiting_nodes():
                 if (usual := instead.get(name, ranks.of(name))) is not None:
                     instead[name] = max(usual - 1, 0)

@@ -149,11 +149,8 @@ class Filter:
         reserved = self._state.soft.of_others(request.uid)
         if not reserved or not request.demand:
             return frozenset()
-        soft_reserved = frozenset(
-            name
-            for name in _fit((name for name in reserved if name in names), fitting, other)
-            if not self._state.fits_beside(request, name, reserved[name])
-        )
+        there = {name: reserved[name] for name in _fit(filter(names.__contains__, reserved), fitting, other)}
+        soft_reserved = self._state.full_beside(request, there)
         fits_elsewhere = any(name not in soft_reserved for name in _fit(names, fitting, other))
         return soft_reserved if fits_elsewhere else frozenset()
 
