@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from cluster import names
-from cluster.objects.inventory import Device, Sharing, resource_of
+from cluster.objects.inventory import MIG_UUID, Device, Sharing, resource_of
 from cluster.objects.slots import in_order, physical, slots_of
 from deviceplugin.device_nodes import DeviceNodes
 from deviceplugin.injection.strategy import Strategy
@@ -26,8 +26,6 @@ TAKEN_IN_PARTS = "A pod has a MIG device of it that does not exist any more"
 IN_ITS_PLACE = "A pod has an earlier MIG device in its place"
 NOT_SHARED = "It is not given in shares any more"
 CLAIMED = "A claim may still have it, from when this node gave its GPUs by claims"
-MIG_UUID = "MIG-"
-"""Prefix of a MIG device's UUID."""
 UNKNOWN_MODEL = "unknown"
 """The model of a GPU if only its id is known."""
 

@@ -198,7 +198,7 @@ def _serve_webhook(base: Base) -> tuple[dict[str, Check], dict[str, Check]]:
             metrics,
             admit_last=admit.last,
             hide=Answering(hide_devices, metrics),
-            mark_claim=Answering(mark_claim, metrics),
+            mark_claim=Answering(partial(mark_claim, driver=base.settings.dra_driver), metrics),
         ),
         clock,
         host=settings.webhook_host,

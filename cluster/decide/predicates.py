@@ -7,6 +7,7 @@ its text never changes.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from cluster import names
 from cluster.decide import reasons
 from cluster.decide.available import available, largest_set, matching_count, shares_on
 from cluster.decide.ledger import NodeView
@@ -15,7 +16,7 @@ from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
 from cluster.decide.share_rejection import share_rejection
 from cluster.objects.hold import Hold
-from cluster.objects.inventory import is_mixed, resource_of
+from cluster.objects.inventory import MIG_UUID, is_mixed, resource_of
 
 CORDONED: Final = reasons.CORDONED.reason()
 NOT_PUBLISHED: Final = reasons.NOT_PUBLISHED.reason()
@@ -54,7 +55,7 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
         return None
     if request.hold and request.hold.node != view.name and not request.allocated_on:
         return elsewhere(request.hold)
-    closed = _closed(request, view, agent)
+    closed = _closed(request, view, agent) or not_given(request, view)
     if closed or request.allocated_on:
         return closed or _refused_allocation(request, view)
     if share := shares_on(request, view):
@@ -78,6 +79,25 @@ def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | 
     if view.is_numbered and (chosen := _not_ours_to_choose(request, view)):
         return chosen
     return None if agent == "alive" else AGENT[agent]
+
+
+def not_given(request: GpuRequest, view: NodeView) -> Reason | None:
+    """Why the node's driver would refuse the devices, as they are configured; None if it would not.
+
+    Where the node has whole GPUs and MIG devices it is not known which kind kube-scheduler chooses.
+    """
+    if not request.refused:
+        return None
+    if request.allocated_on:
+        devices = [device for device in view.devices if device.claimed_as in request.allocated]
+    else:
+        groups = view.all_by_model.get(names.CLAIM_RESOURCE, {}).values()
+        devices = [device for group in groups for device in group]
+    kinds = {device.uuid.startswith(MIG_UUID) for device in devices}
+    for one in request.refused:
+        if kinds and all(one[kind] for kind in kinds):
+            return reasons.NOT_GIVEN.reason(one[min(kinds)])
+    return None
 
 
 def _refused_allocation(request: GpuRequest, view: NodeView) -> Reason | None:

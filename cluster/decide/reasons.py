@@ -140,6 +140,12 @@ KUBELET_CHOOSES: Final = Cause(
     "node(s) had a kubelet that chooses the GPUs itself, so a pod cannot name one or leave one out",
     f"a request without {names.UUID} and {names.NOT_UUID}, or a node whose GPUs the node agent gives out",
 )
+NOT_GIVEN: Final = Cause(
+    "not-given",
+    "what is configured for the pod's claims is not given here: {}",
+    "node(s) did not give what is configured for the pod's claims: {}",
+    "another `config` of the claim, or of its DeviceClass",
+)
 TOO_MANY: Final = Cause(
     "too-many",
     "the pod asks for more GPUs than this node has",
@@ -305,6 +311,7 @@ ALL: Final = (
     AGENT_UNCONFIRMED,
     KUBELET_REJECTING,
     KUBELET_SHORT,
+    NOT_GIVEN,
     KUBELET_CHOOSES,
     ANY_OF_MIXED,
     TOO_MANY,

@@ -9,7 +9,7 @@ from cluster import names
 from cluster.decide.ledger.holds import standing_hold
 from cluster.decide.node_fit import tolerates_cordon
 from cluster.objects.bookings import Booking
-from cluster.objects.claims import PodClaims
+from cluster.objects.claims import PodClaims, Refused
 from cluster.objects.demand import demand
 from cluster.objects.device_selector import DeviceSelector, device_selector_of
 from cluster.objects.hold import Hold
@@ -51,6 +51,8 @@ class GpuRequest:
     """Those of ``allocated`` that the pod has by a claim which is not for it alone."""
     spoiled: frozenset[str] = NONE_ALLOCATED
     """Those of ``allocated`` that kube-scheduler gives to nobody any more, since two claims have them."""
+    refused: tuple[Refused, ...] = ()
+    """Why the driver would refuse to give devices for its claims, as ``PodClaims`` has it."""
     sees_by_annotation: bool = False
     """Whether its containers with shares learn from annotations which GPUs these are of."""
     reserves: bool = False
@@ -116,7 +118,8 @@ class GpuRequest:
         where = (self.only, self.never) if self.is_confined else None
         spoiled = (self.spoiled, self.claims) if self.spoiled else None
         claims = (self.allocated_on, self.allocated, self.joined, spoiled) if self.allocated_on else None
-        return (*self.demand.items(), self.selector, self.priority, flags, shares, where, claims)
+        of_claims = claims, self.refused
+        return (*self.demand.items(), self.selector, self.priority, flags, shares, where, of_claims)
 
     def competes_with(self, other: "GpuRequest") -> bool:
         """Whether one device could serve either of the two."""
@@ -155,6 +158,7 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
         allocated=frozenset(one.device for one in pod.claims.held) if pod.claims else NONE_ALLOCATED,
         joined=_joined(pod, pod.claims) if pod.claims else NONE_ALLOCATED,
         claims=frozenset(pod.claims.uids) if pod.claims else NONE_ALLOCATED,
+        refused=pod.claims.refused if pod.claims else (),
     )
 
 

@@ -9,6 +9,8 @@ from cluster.objects.meta import Meta, Partial
 
 Place = tuple[str, str]
 """(node, name of a device in its ResourceSlices)."""
+Refused = tuple[str, str]
+"""Why our driver would refuse a whole GPU, and a MIG device, for what is configured; empty if not."""
 KNOWN_AFTER: Final = 2.0
 """Seconds after which kube-scheduler knows a DeviceTaintRule: by experience, since nothing says so."""
 
@@ -34,10 +36,10 @@ class Opaque(Partial, frozen=True):
 
 
 class Configuration(Partial, frozen=True):
-    """One entry of ``status.allocation.devices.config``."""
+    """One entry of ``config``: of a claim, of a DeviceClass, or of ``status.allocation.devices``."""
 
     source: str = ""
-    """``FromClass`` or ``FromClaim``."""
+    """``FromClass`` or ``FromClaim`` in an allocation; empty elsewhere."""
     requests: tuple[str, ...] = ()
     """Empty: all; ``<request>`` is for its alternatives, too."""
     opaque: Opaque | None = None
@@ -128,6 +130,7 @@ class RequestedDevices(Partial, frozen=True):
     given: tuple[DeviceRequest, ...] | None = msgspec.field(name="requests", default=None)
     """Null in the bookmarks of a watch."""
     constraints: tuple[dict[str, Any], ...] | None = None
+    config: tuple[Configuration, ...] = ()
 
     @property
     def requests(self) -> tuple[DeviceRequest, ...]:
@@ -174,6 +177,7 @@ class ClassSpec(Partial, frozen=True):
     """``spec`` of a DeviceClass."""
 
     selectors: tuple[Selector, ...] = ()
+    config: tuple[Configuration, ...] = ()
 
 
 class DeviceClass(Partial, frozen=True):
@@ -284,6 +288,10 @@ class PodClaims(Partial, frozen=True):
     """What is allocated to the claims."""
     memory: int = 0
     """MiB of each device, where devices are given in shares; 0 for whole ones."""
+    refused: tuple[Refused, ...] = ()
+    """Of each request that our driver would refuse to give some kind of device for, as it is configured."""
+    refusal: str | None = None
+    """Why our driver would refuse devices that kube-scheduler may choose, a sentence; ``problem``, too."""
     ways: tuple[ClaimedWay, ...] = ()
     """Its alternatives, in the order in which they are tried; empty for a claim without any. The fields
     above are those of the first for which there are devices, but ``models``, which has all of them."""

@@ -37,6 +37,8 @@ from cluster.objects.nodes import Node
 
 LONGEST_LABEL: Final = 63
 """Characters of a label's value."""
+MIG_UUID: Final = "MIG-"
+"""Prefix of a MIG device's UUID."""
 _NO_LINKS: Final[Mapping[str, int]] = {}
 _REMEMBERED: Final = 256
 """Names of models in label form that are kept: more than a cluster has."""

@@ -24,7 +24,7 @@ from booking.policy_file import PolicyFile
 from booking.policy_source import PERIOD
 from cluster.cache import ClusterCache, Informers, with_expressions
 from cluster.kube.clock_skew import clock_skew_reason
-from cluster.kube.errors import ApiError
+from cluster.kube.errors import ApiError, Refusal, Request, refused
 from cluster.kube.events import EventRecorder
 from cluster.kube.leader_election import LeaderElector
 from demo.simulation.json_patch import applied
@@ -143,6 +143,7 @@ class Controller(Part):
 
         Raises:
             NoAnswerError: it does not answer, or not with what the API server expects.
+            ApiError: it refuses the object.
         """
         question = {
             "apiVersion": "admission.k8s.io/v1",
@@ -163,5 +164,8 @@ class Controller(Part):
         if reply.status != HTTPStatus.OK:
             raise NoAnswerError(reply.body.decode())
         response = msgspec.json.decode(reply.body)["response"]
+        if not response["allowed"]:
+            refusal = msgspec.convert(response["status"], Refusal)
+            raise refused(Request("POST", "/api/v1/resourceclaims" if is_claim else "/api/v1/pods"), refusal)
         steps = base64.b64decode(response.get("patch") or "") or b"[]"
         return applied(pod, msgspec.json.decode(steps, type=list[Operation]))

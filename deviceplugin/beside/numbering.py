@@ -9,18 +9,15 @@ less those that this agent finds unhealthy, and at least those that pods were as
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import msgspec
 
 from cluster import names
 from cluster.objects.given_devices import as_numbered
-from cluster.objects.inventory import Device, Sharing, mig_model, numbered_uuid, resource_of
+from cluster.objects.inventory import MIG_UUID, Device, Sharing, mig_model, numbered_uuid, resource_of
 from cluster.objects.numbered import with_amount
 from cluster.objects.slots import is_slot, physical
 from deviceplugin.nvml.inventory import NodeDevice
-
-MIG_UUID: Final = "MIG-"
 
 Ids = Mapping[str, AbstractSet[str]]
 """Resource -> ids."""

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cluster import names
+from cluster.decide.claims.configuration import configured, problem_of
 from cluster.objects.claim_shares import shared_memory
 from cluster.objects.claims import Configuration, ResourceClaim
-from deviceplugin.advertised import MIG_UUID
-from deviceplugin.dra.configuration import configured, problem_of
+from cluster.objects.inventory import MIG_UUID
 from deviceplugin.dra.prepared import Prepared, PreparedClaim, PreparedDevice
 
 

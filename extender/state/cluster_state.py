@@ -4,7 +4,7 @@ Reflectors write it and the verbs read it, under the cache's one lock.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from cluster.decide.placement import NoPlaceError, would_hold
 from cluster.decide.predicates import BOOKED_BY_OTHERS, rejection
 from cluster.decide.protection import never_evicted_reason
 from cluster.decide.reasons import Reason
-from cluster.decide.request import GpuRequest, gpu_request_of
+from cluster.decide.request import GpuRequest, RequestKey, gpu_request_of
 from cluster.decide.serving import (
     KubeletRejection,
     Serving,
@@ -142,6 +142,8 @@ class ClusterState(ClusterCache):
         self.bind_queue = BindQueue(clock)
         self._views_beside: dict[str, tuple[NodeView, Holdings, NodeView]] = {}
         """Node -> its view, what is reserved there, and the view with both; some may be old."""
+        self._verdicts_beside: dict[str, tuple[tuple[NodeView, AgentState, RequestKey], bool]] = {}
+        """Node -> such a view, its agent, and a request; and whether that fits there."""
         self._turns = Turns(self.renewals, clock.monotonic)
         self._spoiled = SpoiledDevices(self.of(TAINT_RULES), clock, claims.driver) if claims else None
         pods.observe(self._note_pod)
@@ -238,10 +240,10 @@ class ClusterState(ClusterCache):
         with suppress(NoPlaceError):
             self.soft.reserve(request.uid, node, would_hold(request, view), seconds)
 
-    def view_beside(self, node: str, reserved: Holdings) -> NodeView:
-        """A node as it will be once other pods have what is reserved for them there."""
+    def views_beside(self, reserved: Mapping[str, Holdings]) -> dict[str, NodeView]:
+        """Nodes as they will be once other pods have what is reserved for them there."""
         with self.locked() as ledger:
-            return self._beside(ledger.view(node), reserved)
+            return {name: self._beside(ledger.view(name), parts) for name, parts in reserved.items()}
 
     def _beside(self, view: NodeView, reserved: Holdings) -> NodeView:
         before, parts, found = self._views_beside.get(view.name, (None, None, view))
@@ -252,10 +254,24 @@ class ClusterState(ClusterCache):
             self._views_beside[view.name] = view, reserved, found
         return found
 
-    def fits_beside(self, request: GpuRequest, node: str, reserved: Holdings) -> bool:
-        """Whether a pod fits on a node if the reserved devices are given to other pods."""
-        view, agent = self._snapshot_for(request, node)
-        return rejection(request, self._beside(view, reserved), agent) is None
+    def full_beside(self, request: GpuRequest, reserved: Mapping[str, Holdings]) -> frozenset[str]:
+        """The nodes, among these, on which a pod does not fit if what is reserved is given to other pods."""
+        apart, decided, key = self.apart(request.uid), self.decided(request.uid), request.key
+        full = set[str]()
+        for view, agent in self.snapshot(reserved):
+            name = view.name
+            own = view.without(request.uid) if name == decided else view
+            asked = self._beside(own, reserved[name]), agent, key
+            known = self._verdicts_beside.get(name)
+            if name in apart or known is None or known[0][0] is not asked[0] or known[0] != asked:
+                known = asked, rejection(request, asked[0], agent) is None
+                if name not in apart:  # others with the same request would not be answered the same
+                    if len(self._verdicts_beside) >= VIEWS_BESIDE:
+                        self._verdicts_beside.clear()
+                    self._verdicts_beside[name] = known
+            if not known[1]:
+                full.add(name)
+        return frozenset(full)
 
     def _snapshot_for(self, request: GpuRequest, node: str) -> NodeSnapshot:
         """A node, without the holding that a bind has given the pod itself."""

@@ -6,7 +6,7 @@ and the order of the answer does not matter to kube-scheduler.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
@@ -25,6 +25,7 @@ MESSAGES: Final = 1_000
 Verdicts = Mapping[str, Reason | None]
 """Node -> why the pod does not fit there; None if it does."""
 NOTHING: Final[Verdicts] = {}
+NOWHERE: Final = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +114,31 @@ class EquivalenceClass:
         return self._whole
 
     def naming(
-        self, chosen: Sequence[str] | None, refused: Verdicts = NOTHING, *, briefly: Container[str] = ()
+        self,
+        chosen: Sequence[str] | None,
+        refused: Verdicts = NOTHING,
+        *,
+        briefly: Container[str] = (),
+        asked: frozenset[str] | None = None,
+        unasked: Collection[str] = NOWHERE,
     ) -> ClassAnswer:
-        """The answer about all nodes, in which only these of the nodes that fit are named.
+        """The answer about all nodes or some, in which only these of the nodes that fit are named.
 
         Args:
             chosen: the nodes; None for all that fit.
             refused: nodes that fit -> why the pod does not fit there this time; not all of them.
             briefly: those of them that have not rejected the pod: they are in use for a moment.
+            asked: the nodes that the answer is about, all of which have verdicts; None for all nodes.
+            unasked: those that fit and are not among them.
         """
-        names = self._fits(refused) if chosen is None else b",".join(map(_name, chosen))
-        fitting, rejected = len(self.fitting) - len(refused), self._all_rejected()
-        reasons = Counter(self._reasons)
+        left_out = {*refused, *unasked} if unasked else refused
+        names = self._fits(left_out) if chosen is None else b",".join(map(_name, chosen))
+        fitting, rejected = len(self.fitting) - len(left_out), self._all_rejected()
+        if asked is not None and not rejected <= asked:
+            rejected &= asked
+            reasons = Counter(map(self._codes.__getitem__, rejected))
+        else:
+            reasons = Counter(self._reasons)
         for name, reason in refused.items():
             reasons[reason.code if reason else ""] += 1
             if name not in briefly:
@@ -132,12 +146,12 @@ class EquivalenceClass:
         named = fitting if chosen is None else len(chosen)
         only = ""
         if named == 1:
-            only = chosen[0] if chosen else next(name for name in self.fitting if name not in refused)
+            only = chosen[0] if chosen else next(name for name in self.fitting if name not in left_out)
         return ClassAnswer(_joined(names), fitting, rejected, reasons, only, fitting - named)
 
-    def _fits(self, refused: Verdicts) -> bytes:
-        if refused:
-            return b",".join(text for name, text in self.fitting.items() if name not in refused)
+    def _fits(self, left_out: Collection[str]) -> bytes:
+        if left_out:
+            return b",".join(text for name, text in self.fitting.items() if name not in left_out)
         if self._names is None:
             self._names = b",".join(self.fitting.values())
         return self._names

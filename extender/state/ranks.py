@@ -3,8 +3,7 @@
 Only nodes that have changed since are scored again, when the verdict on them is renewed.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from itertools import chain
 from typing import Final
 
@@ -40,19 +39,19 @@ class Ranks:
         return self._scores.get(name)
 
     def near_the_best(
-        self, margin: int, without: Iterable[str] = (), instead: Mapping[str, int] = NOTHING
+        self, margin: int, without: Collection[str] = (), instead: Mapping[str, int] = NOTHING
     ) -> list[str] | None:
         """The nodes that are less than ``margin`` behind the best one; None if all are.
 
         Args:
             margin: a number of points.
-            without: nodes that do not count this time.
+            without: nodes that do not count this time; many are as quick as few.
             instead: the scores that some nodes have this time; a few.
         """
-        apart = {name: score for name in without if (score := self._scores.get(name)) is not None}
-        other = {name: score for name, score in instead.items() if name in self._scores and name not in apart}
-        missing = Counter(chain(apart.values(), (self._scores[name] for name in other)))
-        usual = [score for score, there in self._by_score.items() if len(there) > missing[score]]
+        gone = frozenset(without)
+        other = {name: score for name, score in instead.items() if name in self._scores and name not in gone}
+        missing = gone.union(other)
+        usual = [score for score, there in self._by_score.items() if not there.keys() <= missing]
         least = max(chain(usual, other.values()), default=0) - margin
         if all(score > least for score in chain(usual, other.values())):
             return None
@@ -60,9 +59,5 @@ class Ranks:
         for score in usual:
             if score > least:
                 there = self._by_score[score]
-                found += (
-                    (name for name in there if name not in apart and name not in other)
-                    if missing[score]
-                    else there
-                )
+                found += (name for name in there if name not in missing) if missing else there
         return found

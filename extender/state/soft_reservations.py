@@ -11,6 +11,7 @@ pod because of it. A bind that has arrived and waits for its node reserves there
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from cluster.decide.ledger.amounts import Holding
@@ -39,12 +40,15 @@ class SoftReservations:
         self._clock = clock
         self._lock = threading.Lock()
         self._by_uid: dict[str, _Reservation] = {}
+        self._ends = inf
+        """No reservation ends before that."""
 
     def reserve(self, uid: str, node: str, devices: Holdings, seconds: float = SECONDS) -> None:
         """Reserve these devices for the pod; replaces an earlier reservation of the pod."""
         expires = self._clock.monotonic() + seconds
         with self._lock:
             self._by_uid[uid] = _Reservation(node, devices, expires)
+            self._ends = min(self._ends, expires)
 
     def release(self, uid: str) -> None:
         """Drop the pod's reservation: from now on the ledger counts its devices."""
@@ -57,7 +61,9 @@ class SoftReservations:
             return NONE
         now = self._clock.monotonic()
         with self._lock:
-            self._by_uid = {key: one for key, one in self._by_uid.items() if one.expires > now}
+            if self._ends <= now:
+                self._by_uid = {key: one for key, one in self._by_uid.items() if one.expires > now}
+                self._ends = min((one.expires for one in self._by_uid.values()), default=inf)
             found: dict[str, Holdings] = {}
             for key, one in self._by_uid.items():
                 if key != uid:

@@ -17,7 +17,7 @@ taints `PreferNoSchedule`        300  where a node has one
 ==============================  ====  =================================================================
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from cluster import names
@@ -80,13 +80,17 @@ class Contenders:
         """What a node is ranked by where our scores may decide."""
         return binpack(request, view, NOTHING)
 
-    def among(self, ranks: Ranks, request: GpuRequest, without: Iterable[str]) -> Sequence[str] | None:
+    def among(self, ranks: Ranks, request: GpuRequest, without: Collection[str]) -> Sequence[str] | None:
         """The same of all nodes that fit but some, by their ranks (``score``); None for all of them."""
         state, instead = self._state, dict[str, int]()
         if request.demand:
-            for name, devices in state.soft.of_others(request.uid).items():
-                if ranks.of(name) is not None:
-                    instead[name] = self.score(request, state.view_beside(name, devices))
+            reserved = {
+                name: devices
+                for name, devices in state.soft.of_others(request.uid).items()
+                if ranks.of(name) is not None and name not in without
+            }
+            for name, view in state.views_beside(reserved).items():
+                instead[name] = self.score(request, view)
             for name in state.awaiting_nodes():
                 if (usual := instead.get(name, ranks.of(name))) is not None:
                     instead[name] = max(usual - 1, 0)

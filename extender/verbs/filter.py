@@ -14,7 +14,7 @@ from cluster.objects.hold_verdicts import ACCEPTED, NOT_FREE, REFUSED, HoldVerdi
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from extender.state.cluster_state import ClusterState, NodeRejection, Rejection
-from extender.state.equivalence_class import ClassAnswer, Verdicts, uncached_answer
+from extender.state.equivalence_class import NOWHERE, ClassAnswer, Verdicts, uncached_answer
 from extender.state.ranks import Ranks
 from extender.wire import WHOLE_NODES, ExtenderArgs, ExtenderFilterResult, LoggedAnswer
 
@@ -32,7 +32,7 @@ class Narrowing(Protocol):
         """What a node is ranked by."""
         ...
 
-    def among(self, ranks: Ranks, request: GpuRequest, without: Iterable[str]) -> Sequence[str] | None:
+    def among(self, ranks: Ranks, request: GpuRequest, without: Collection[str]) -> Sequence[str] | None:
         """Those of all nodes that fit but some; None for all of them."""
         ...
 
@@ -124,10 +124,18 @@ class Filter:
                 other |= _denied(plan_rejection, names, equivalence.fitting, other)
             soft_reserved = self._soft_reserved(request, asked, equivalence.fitting, other)
             other |= dict.fromkeys(soft_reserved, RESERVED)
-            if is_whole and narrowed and narrows == ranked and _refuses(other, equivalence.fitting):
+            unasked = NOWHERE if is_whole else equivalence.fitting.keys() - asked
+            if narrowed and narrows == ranked and _refuses(other, equivalence.fitting, unasked):
                 ranks = equivalence.ranks if ranked else None
-                chosen = narrowed.among(ranks, request, other) if ranks else None
-                return equivalence.naming(chosen, other, briefly=soft_reserved), soft_reserved
+                chosen = narrowed.among(ranks, request, unasked.union(other)) if ranks else None
+                found = equivalence.naming(
+                    chosen,
+                    other,
+                    briefly=soft_reserved,
+                    asked=None if is_whole else asked,
+                    unasked=unasked,
+                )
+                return found, soft_reserved
             answer = equivalence.whole() if is_whole and not other else equivalence.about(names, other)
             fits = _fits(names, equivalence.fitting, other) if narrowed and answer.fitting else []
         if narrowed and fits:  # kube-scheduler reads why nodes do not fit only if none does
@@ -141,18 +149,16 @@ class Filter:
         reserved = self._state.soft.of_others(request.uid)
         if not reserved or not request.demand:
             return frozenset()
-        soft_reserved = frozenset(
-            name
-            for name in _fit((name for name in reserved if name in names), fitting, other)
-            if not self._state.fits_beside(request, name, reserved[name])
-        )
+        there = {name: reserved[name] for name in _fit(filter(names.__contains__, reserved), fitting, other)}
+        soft_reserved = self._state.full_beside(request, there)
         fits_elsewhere = any(name not in soft_reserved for name in _fit(names, fitting, other))
         return soft_reserved if fits_elsewhere else frozenset()
 
 
-def _refuses(other: Verdicts, fitting: Collection[str]) -> bool:
-    """Whether only nodes that fit otherwise are refused this time, and some still fit."""
-    return len(other) < len(fitting) and all(reason and name in fitting for name, reason in other.items())
+def _refuses(other: Verdicts, fitting: Collection[str], unasked: Collection[str]) -> bool:
+    """Whether only nodes that fit otherwise are refused this time, and some that are asked for still fit."""
+    some_fit = len(other) + len(unasked) < len(fitting)
+    return some_fit and all(reason and name in fitting for name, reason in other.items())
 
 
 def _hold_verdict(reason: Reason | None) -> HoldVerdict:

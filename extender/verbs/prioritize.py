@@ -112,10 +112,10 @@ class Prioritize:
         if request.demand and (reserved := self._state.soft.of_others(request.uid)):
             # Pods that are about to get devices there have them already, as far as a choice of a node goes.
             policy = POLICIES[placement_of(pod, self._placement)]
+            offered = reserved.keys() & set(nodes)
+            views = self._state.views_beside({name: reserved[name] for name in offered})
             scores = [
-                policy(request, self._state.view_beside(name, reserved[name]), booked.get(name, NOTHING))
-                if name in reserved
-                else score
+                policy(request, views[name], booked.get(name, NOTHING)) if name in views else score
                 for name, score in zip(nodes, scores, strict=True)
             ]
         if request.demand and (awaiting := self._state.awaiting_nodes()):

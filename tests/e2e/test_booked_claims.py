@@ -10,7 +10,7 @@ from cluster.objects.inventory import inventory_of
 from devcluster import probe
 from devcluster.product import Parts
 from tests.e2e.persons import Person
-from tests.e2e.playground import HOSTNAME, Playground
+from tests.e2e.playground import HOSTNAME, UNSCHEDULABLE, Playground, unscheduled_message
 from tests.e2e.testbed import GPUS
 
 pytestmark = pytest.mark.e2e
@@ -19,6 +19,7 @@ NODE = "node-b"
 RIVALS = 10
 AGENT = "agent-claims"
 TEMPLATE = "one-gpu"
+NOT_GIVEN = "one-gpu-under-mps"
 
 
 @pytest.fixture
@@ -29,9 +30,12 @@ def claims(parts: Parts, playground: Playground) -> Iterator[None]:
     parts.start_agent(NODE, name=AGENT, settings={names.setting("device_plugin"): "dra"})
     playground.await_that("the devices are published", lambda: model_of(playground))
     requests = [{"name": "gpu", "exactly": {"deviceClassName": names.DRA_DRIVER}}]
-    meta = {"name": TEMPLATE}
-    of = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": meta}
-    playground.apply({**of, "spec": {"spec": {"devices": {"requests": requests}}}})
+    of = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
+    parameters = {"kind": "GpuConfig", "sharing": {"strategy": "MPS"}}
+    mps = {"opaque": {"driver": names.DRA_DRIVER, "parameters": parameters}}
+    for name, config in ((TEMPLATE, []), (NOT_GIVEN, [mps])):
+        devices = {"requests": requests, "config": config}
+        playground.apply({**of, "metadata": {"name": name}, "spec": {"spec": {"devices": devices}}})
     yield
     playground.clear()
     playground.kubectl("delete", "resourceclaimtemplates", "--all", "-n", playground.namespace)
@@ -43,11 +47,11 @@ def model_of(playground: Playground) -> str | None:
     return found[0].model if len(found) == GPUS else None
 
 
-def claiming(name: str) -> dict[str, object]:
+def claiming(name: str, of: str = TEMPLATE) -> dict[str, object]:
     container = probe.container("main") | {"resources": {"claims": [{"name": "gpu"}]}}
     extra = {
         "nodeSelector": {HOSTNAME: NODE},
-        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": TEMPLATE}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": of}],
     }
     return probe.pod(name, [container], extra=extra)
 
@@ -72,6 +76,13 @@ def test_a_booked_claim_pod_gets_a_device_among_rivals(
 ) -> None:
     model = model_of(playground)
     assert model is not None
+    bob.create(claiming("in-vain", NOT_GIVEN))
+    playground.await_that(
+        "a pod is told that its claim is configured in vain",
+        lambda: (
+            "[not-given]" in (unscheduled_message(playground.pod("in-vain"), UNSCHEDULABLE) or "") or None
+        ),
+    )
     bobs = [bob.create(claiming(f"bob-{n}")) for n in range(GPUS)]
     playground.await_phase(bobs)
     alice.book(model=model)

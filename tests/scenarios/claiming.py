@@ -49,9 +49,9 @@ def template(world: World, name: str, *expressions: str, count: int = 1) -> None
     claim_devices.template(world.kube, name, NAMESPACE, *expressions, count=count)
 
 
-def template_of(world: World, name: str, **request: Any) -> None:
+def template_of(world: World, name: str, *, config: tuple[Json, ...] = (), **request: Any) -> None:
     """A template of a claim with this request: ``exactly`` or ``firstAvailable`` as the API has it."""
-    spec = {"devices": {"requests": [{"name": "gpu", **request}]}}
+    spec = {"devices": {"requests": [{"name": "gpu", **request}], "config": list(config)}}
     meta = {"name": name, "namespace": NAMESPACE}
     world.kube.put(CLAIM_TEMPLATES, {"metadata": meta, "spec": {"spec": spec}})
 
@@ -61,11 +61,17 @@ def exactly(*expressions: str, **more: Any) -> Json:
     return {"deviceClassName": names.DRA_DRIVER, "selectors": [cel(one) for one in expressions], **more}
 
 
-def claim(world: World, name: str) -> None:
+def sharing(strategy: str) -> Json:
+    """What a claim or a DeviceClass configures for whole GPUs."""
+    parameters = {"kind": "GpuConfig", "sharing": {"strategy": strategy}}
+    return {"opaque": {"driver": names.DRA_DRIVER, "parameters": parameters}}
+
+
+def claim(world: World, name: str, *, config: tuple[Json, ...] = ()) -> None:
     """A claim that several pods may name, made by bob."""
-    world.bob.kube.create(
-        RESOURCE_CLAIMS, {"metadata": {"name": name}, "spec": claim_spec()}, namespace=NAMESPACE
-    )
+    spec = claim_spec()
+    spec["devices"]["config"] = list(config)
+    world.bob.kube.create(RESOURCE_CLAIMS, {"metadata": {"name": name}, "spec": spec}, namespace=NAMESPACE)
 
 
 def claiming(name: str, of: str = "one-gpu", *, named: bool = False) -> Json:

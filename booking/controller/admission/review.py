@@ -276,7 +276,8 @@ class Review:
             return self._guided(other, view) if by_claims else self._other(other)
         case = self._case(request, kept, view, now, is_certain=is_certain, until=until, claims=claims)
         case = replace(case, limits=shares.replaced, groups=self._groups_of(request))
-        notes = (*notes, *unreadable(pod.metadata.annotations or {}), *nameless_gang(pod))
+        never = [f"{claims.refusal}: no node gives it its GPUs."] if claims and claims.refusal else []
+        notes = (*never, *notes, *unreadable(pod.metadata.annotations or {}), *nameless_gang(pod))
         strips, queues = self._strips(request, case, now), self._queues(case, now)
         gang = gang_of(case.stored) if self.gives_turns() else None
         room = view.room(case.stored) if is_certain and (strips or queues) else "unknown"

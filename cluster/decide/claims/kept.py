@@ -21,7 +21,6 @@ from cluster.objects.claims import (
     ClaimStatus,
     Consumer,
     DeviceRequest,
-    RequestedDevices,
     ResourceClaim,
 )
 from cluster.objects.meta import Meta, Owner, Partial
@@ -122,7 +121,7 @@ def _unmarked(spec: ClaimSpec) -> ClaimSpec:
         )
         for one in spec.devices.requests
     )
-    return ClaimSpec(devices=RequestedDevices(given=requests, constraints=spec.devices.constraints))
+    return ClaimSpec(devices=replace(spec.devices, given=requests))
 
 
 @lru_cache(maxsize=4096)

@@ -1,11 +1,13 @@
 """Why it is not known which devices a pod's claims would take: then nobody leaves for them (law L3). Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from cluster.decide.claims.terms import Terms
+from cluster.decide.claims.configuration import NONE_REFUSED, NOTHING_REFUSED, Refusals, refused
+from cluster.decide.claims.terms import Accepted, Terms
 from cluster.objects.claim_shares import requested_memory
-from cluster.objects.claims import ExactRequest, ResourceClaim
+from cluster.objects.claims import ExactRequest, Refused, ResourceClaim
+from cluster.objects.inventory import MIG_UUID
 
 MODES = frozenset({"ExactCount", "All"})
 
@@ -16,6 +18,7 @@ class Way:
 
     asks: ExactRequest
     terms: Terms
+    refusals: Refusals = NOTHING_REFUSED
 
     @property
     def is_all(self) -> bool:
@@ -46,6 +49,24 @@ class Request:
     def least(self) -> int:
         """The fewest devices that will do."""
         return min(way.count for way in self.ways)
+
+    @property
+    def refused(self) -> Refused:
+        """Why our driver would refuse what is configured for it, by the kind of device."""
+        return refused([way.refusals for way in self.ways])
+
+
+def refusal_of(requests: Sequence[Request], judge: Callable[[Terms], Accepted]) -> str | None:
+    """Why our driver would refuse devices that kube-scheduler may choose; None if it would not."""
+    for one in requests:
+        if all(one.refused):
+            return one.refused[0]
+        for way in one.ways:
+            if way.refusals.of_kind != NONE_REFUSED:
+                kinds = {uuid.startswith(MIG_UUID) for uuid in judge(way.terms).uuids}
+                if message := next((found for kind in kinds if (found := way.refusals.of_kind[kind])), None):
+                    return message
+    return None
 
 
 def problem_of(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import msgspec
 
 from cluster import names
-from cluster.decide.claims.problems import Request, Way, problem_of
+from cluster.decide.claims.configuration import NONE_REFUSED, names_of, own_entries, refusals
+from cluster.decide.claims.problems import Request, Way, problem_of, refusal_of
 from cluster.decide.claims.terms import Accepted, Terms, terms_of
 from cluster.objects.claim_shares import shared_memory
 from cluster.objects.claims import (
@@ -73,9 +74,14 @@ def requested_by(
         keys=keys,
         held=held,
         memory=_memory(held, waiting),
+        refused=tuple(
+            one.refused for name in called for one in wanted_by[name] if one.refused != NONE_REFUSED
+        ),
     )
     if rules.judge is None or not waiting:
         return found
+    if refusal := refusal_of(waiting, rules.judge):
+        return msgspec.structs.replace(found, problem=refusal, refusal=refusal, accepted=frozenset())
     are_marked = are_new or all(keys)
     problem = problem_of(ours, waiting, missing=len(claims) - len(known), are_marked=are_marked)
     if held:
@@ -174,12 +180,15 @@ def is_of_driver(selectors: Iterable[Selector], driver: str) -> bool:
 
 def _requests(claim: ResourceClaim, classes: Mapping[str, DeviceClass], driver: str) -> Iterator[Request]:
     """The requests for our devices, each with its ways of them in their order."""
+    own = own_entries(claim.spec.devices)
     for request in claim.spec.devices.requests:
         ways: list[Way] = []
-        for way in request.ways:
+        for name, way in zip(names_of(request), request.ways, strict=True):
             known = classes.get(way.device_class_name)
             selectors = (*(known.spec.selectors if known else ()), *way.selectors)
+            entries = (*(known.spec.config if known else ()), *own)
             if not way.admin_access and is_of_driver(selectors, driver):
-                ways.append(Way(way, terms_of(selectors, way.capacity)))
+                said = refusals(name, entries, driver)
+                ways.append(Way(way, terms_of(selectors, way.capacity), said))
         if ways:
             yield Request(tuple(ways), others=len(request.ways) - len(ways))

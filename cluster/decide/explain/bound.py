@@ -6,9 +6,11 @@ from typing import Final
 
 from cluster import names
 from cluster.decide.explain.snapshot import ExplanationSnapshot, at, capital, counted, listed
+from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.holdings import PodHoldings
-from cluster.decide.predicates import AGENT
+from cluster.decide.predicates import AGENT, not_given
 from cluster.decide.protection import is_stuck, lasting_protection
+from cluster.decide.request import gpu_request_of
 from cluster.objects.assignment import AssignmentError, assignment_of, devices_of
 from cluster.objects.bookings import Booking
 from cluster.objects.device_selector import device_selector_of
@@ -43,11 +45,19 @@ def where(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None) -> I
             yield from _choice(pod, frozenset(holding.devices), booking)
     else:
         yield f"It is on {node}; it is not known which GPUs it holds."
+    yield from _never_starts(pod, view)
     if booking and any(place.node == node for place in booking.spec.places):
         yield "Its booking is planned on this node."
     yield from _too_much(pod, snapshot)
     if agent != "alive":
         yield f"{capital(AGENT[agent])[:-1]}: nothing is given or taken there."
+
+
+def _never_starts(pod: Pod, view: NodeView) -> Iterator[str]:
+    """That its driver refuses what its claims have: somebody else has bound it."""
+    may_be = pod.claims and pod.claims.refused and pod.status.phase == "Pending"
+    if may_be and (reason := not_given(gpu_request_of(pod), view)):
+        yield f"It cannot start, and has its GPUs in vain: {reason}."
 
 
 def _too_much(pod: Pod, snapshot: ExplanationSnapshot) -> Iterator[str]:

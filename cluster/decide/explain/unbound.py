@@ -47,6 +47,7 @@ _WHEN_SEEN_FREE: Final = (
     "It is bound when kube-scheduler finds free GPUs for its claims.",
     "Others leave for it once it is known which ones would do.",
 )
+_WHEN_GIVEN: Final = ("A claim without that `config`, or another `config` of its DeviceClass.",)
 _WHEN_GIVEN_BACK: Final = (
     "It is bound there once the other claim has given it back.",
     "Let only GPU Booking's scheduler allocate claims: two schedulers give the same GPU away.",
@@ -161,6 +162,9 @@ def _of_claims(pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot) -> 
             return Waits((there, *_of_scheduler(pod)), _WHEN_GIVEN_BACK, is_settled=True)
         there = f"Its claims have their GPUs on {node}; it is about to be bound there."
         return Waits((there, *_of_scheduler(pod)), is_settled=True)
+    if pod.claims and pod.claims.refusal:
+        because = f"{pod.claims.refusal}: so its claims would be refused, and no pod leaves for it."
+        return Waits((because, *_of_scheduler(pod)), _WHEN_GIVEN, is_settled=True, is_hopeless=True)
     if doubt := request.selector.doubt:
         because = f"It is not known which GPUs its claims would take: {doubt}. So no pod leaves for it."
         return Waits((because, *_of_scheduler(pod)), _WHEN_SEEN_FREE, is_settled=True)

@@ -13,7 +13,7 @@ from cluster.decide import reasons
 from cluster.decide.available import largest_set, matching_count
 from cluster.decide.explain.snapshot import counted
 from cluster.decide.ledger import NodeView
-from cluster.decide.predicates import rejection
+from cluster.decide.predicates import not_given, rejection
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
 from cluster.objects.hold import Hold
@@ -23,6 +23,7 @@ LASTING: Final = frozenset(
     cause.code
     for cause in (
         reasons.NOT_PUBLISHED,
+        reasons.NOT_GIVEN,
         reasons.TOO_MANY,
         reasons.NO_SUCH,
         reasons.TOO_MANY_SUCH,
@@ -46,10 +47,21 @@ def why_waiting(request: GpuRequest, views: Iterable[NodeView]) -> Reason | None
     if request.hold:
         return None
     nodes = [view for view in views if view.published]
+    if found := _not_given(request, nodes):
+        return found
     if request.share:
         return _no_share(request, nodes, request.share)
-    found = (_reasons(request, nodes, resource, needed) for resource, needed in request.demand.items())
-    return next(chain.from_iterable(found), None)
+    every = (_reasons(request, nodes, resource, needed) for resource, needed in request.demand.items())
+    return next(chain.from_iterable(every), None)
+
+
+def _not_given(request: GpuRequest, nodes: list[NodeView]) -> Reason | None:
+    """Why no driver would give what is configured for the pod's claims."""
+    if not request.refused:
+        return None
+    found = [not_given(request, view) for view in nodes if view.all_by_model.get(names.CLAIM_RESOURCE)]
+    first = next(iter(found), None)
+    return reasons.NOT_GIVEN.of_all(f"No node can: {first}.") if first and all(found) else None
 
 
 def hold_message(hold: Hold) -> str:

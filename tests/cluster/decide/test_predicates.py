@@ -12,6 +12,7 @@ from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.ledger.view import view_of
 from cluster.decide.predicates import rejection
+from cluster.decide.reasons import NOT_GIVEN
 from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.objects.claims import ClaimedDevice, PodClaims
 from cluster.objects.inventory import Device, numbered_uuid
@@ -329,3 +330,42 @@ def test_a_pod_whose_device_another_one_has_fits_only_until_nobody_else_would_ge
         spoiled=frozenset({"gpu-0"} if is_known else ()),
     )
     assert predicates.rejection(request, view, "alive") == (predicates.GIVEN_TWICE if is_refused else None)
+
+
+@pytest.mark.parametrize(
+    ("refused", "allocated", "is_refused"),
+    [
+        ([("whole", "")], (), False),
+        ([("whole", "mig")], (), True),
+        ([("whole", "")], ("gpu-0",), True),
+        ([("whole", "")], ("gpu-1",), False),
+        ([("whole", ""), ("", "mig")], (), False),
+        ([], (), False),
+    ],
+    ids=[
+        "a part would do",
+        "nothing would",
+        "it has a whole one",
+        "it has a part",
+        "one of each",
+        "nothing is asked",
+    ],
+)
+def test_a_node_is_refused_where_its_driver_would_give_no_device_as_it_is_configured(
+    refused: list[tuple[str, str]], allocated: tuple[str, ...], *, is_refused: bool
+) -> None:
+    """The node has a whole GPU and a part of another."""
+    devices = tuple(
+        msgspec.structs.replace(a100(n, uuid=uuid), claimed_as=f"gpu-{n}", resource=names.CLAIM_RESOURCE)
+        for n, uuid in enumerate(("GPU-a", "MIG-b"))
+    )
+    view = view_of("n0", devices=devices, fault=None, holdings=(), on_hold={})
+    request = GpuRequest(
+        needs=(),
+        demand={names.CLAIM_RESOURCE: 1},
+        allocated_on="n0" if allocated else None,
+        allocated=frozenset(allocated),
+        refused=tuple(refused),
+    )
+    found = predicates.rejection(request, view, "alive")
+    assert (found is not None and found.code == NOT_GIVEN.code) == is_refused

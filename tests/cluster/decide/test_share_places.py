@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster import names
 from cluster.decide.ledger import Ledger
@@ -114,3 +116,39 @@ def test_a_gpu_whose_room_a_pod_that_is_never_evicted_has_is_no_place_for_more()
     daemon = a_pod("daemon").of("bob").shares(memory=65_000).on("n0", {"main": (G0,)}).of_a_daemon_set()
     cluster, mine = Cluster(share("a", 0), daemon), a_booking("b-1", count=2)
     assert cluster.where(share("new"), mine, a=mine) == ([], [])
+
+
+BOOKINGS = st.one_of(
+    st.builds(a_booking, st.just("whole"), count=st.just(2)),
+    st.builds(
+        in_lane, st.sampled_from(["b-1", "b-2"]), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)
+    ),
+)
+
+
+@given(
+    bookings=st.lists(BOOKINGS, min_size=1, max_size=3, unique_by=lambda one: one.metadata.name),
+    pods=st.lists(
+        st.tuples(st.integers(0, 2), st.sets(st.integers(0, 2), min_size=1), st.booleans()), max_size=6
+    ),
+)
+def test_a_pod_that_has_a_hold_is_confined_as_if_it_had_none(
+    bookings: list[Booking], pods: list[tuple[int, set[int], bool]]
+) -> None:
+    """Which lanes change without it is found out for these alone, and is the same as for all anew."""
+    running: list[PodBuilder] = []
+    cover, holds = dict[str, Booking](), dict[str, Hold]()
+    for number, (whose, gpus, waits) in enumerate(pods):
+        name, booking = f"p{number}", bookings[whose % len(bookings)]
+        cover[f"uid-{name}"] = booking
+        if waits:
+            devices = tuple(f"GPU-n0-{index}" for index in sorted(gpus))
+            holds[f"uid-{name}"] = Hold(node="n0", devices=devices, memory=10_000)
+        else:
+            running.append(share(name, min(gpus)))
+    places = replace(Cluster(*running).places(), cover=cover, holds=holds)
+
+    for uid in holds:
+        request = gpu_request_of(share(uid.removeprefix("uid-")).obj)
+        rest = replace(places, holds={other: hold for other, hold in holds.items() if other != uid})
+        assert places.confined(request, cover[uid]) == rest.confined(request, cover[uid])

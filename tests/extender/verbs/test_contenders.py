@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cluster import names
 from cluster.decide.ledger.amounts import Holding
+from cluster.decide.predicates import NOT_PUBLISHED
 from cluster.decide.request import GpuRequest
 from cluster.kube.resources import NODES
 from cluster.objects.nodes import Taint
@@ -16,7 +17,7 @@ from cluster.objects.pods import Pod
 from extender.verbs.contenders import OTHERS, Contenders
 from extender.verbs.filter import Filter
 from extender.verbs.prioritize import Prioritize
-from extender.wire import MAX_SCORE, ExtenderArgs
+from extender.wire import MAX_SCORE, ExtenderArgs, ExtenderFilterResult
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import PodBuilder, a100, a6000, a_node, a_pod
 
@@ -82,6 +83,45 @@ def test_the_answer_does_not_depend_on_whether_filter_is_asked_about_all_nodes(
         assert set(answer.node_names) == fits
         assert set(answer.failed_and_unresolvable_nodes) == (set() if fits else {*rejected, *others})
         assert (noted.nodes if noted else set()) == {*rejected, *others}
+
+
+@given(
+    used=st.lists(st.integers(0, 4), min_size=6, max_size=6),
+    reserved=st.sets(st.sampled_from(NAMES)),
+    asked=st.lists(st.sampled_from(NAMES), unique=True),
+    devices=st.integers(1, 4),
+    is_nominated=st.booleans(),
+)
+def test_the_answer_about_some_nodes_is_the_same_as_beside_a_node_that_nobody_knows(
+    *, used: list[int], reserved: set[str], asked: list[str], devices: int, is_nominated: bool
+) -> None:
+    """With it, each node is looked at; without it, what is known of all nodes is used."""
+    cluster = Cluster()
+    for node, count in zip(NAMES, used, strict=True):
+        cluster.add_node(node, *(a100(index, node) for index in range(4)))
+        uuids = tuple(f"GPU-{node}-{index}" for index in range(count))
+        cluster.create(a_pod(f"on-{node}").asks(count).on(node, {"main": uuids}).ended("Running"))
+        if node in reserved and count < 4:
+            cluster.state.soft.reserve(f"to-{node}", node, (Holding(f"GPU-{node}-{count}"),))
+    scores = Prioritize(cluster.state, cluster.clock).scores
+    verb = Filter(cluster.state, Contenders(cluster.state, scores, placement="binpack", weight=10))
+    pod = cluster.create(
+        a_pod("p").asks(devices).nominated_to("n0") if is_nominated else a_pod("p").asks(devices)
+    )
+
+    def said(*unknown: str) -> tuple[object, ...]:
+        answer = verb.answer_logged(ExtenderArgs(pod=pod, node_names=(*asked, *unknown)))
+        found = msgspec.json.decode(answer.text, type=ExtenderFilterResult)
+        noted = cluster.state.rejections.get("uid-p")
+        return (
+            sorted(found.node_names),
+            found.failed_and_unresolvable_nodes.keys() - {"unknown"},
+            (noted.nodes if noted else frozenset()) - {"unknown"},
+            {**answer.line, "nodes": 0, "reasons": 0},
+            {code: count for code, count in answer.reasons.items() if code != NOT_PUBLISHED.code},
+        )
+
+    assert said() == said("unknown")
 
 
 @pytest.mark.parametrize("asked", [("n0", "n1"), ("n0", "n1", "unknown")], ids=["all nodes", "others"])

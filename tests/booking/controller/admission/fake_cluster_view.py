@@ -12,6 +12,7 @@ from cluster import names
 from cluster.decide.entitlement import UserCoverage, candidate, entitlement
 from cluster.decide.identity import UsersOf, users_by_label
 from cluster.objects.bookings import Booking
+from cluster.objects.claims import PodClaims
 from cluster.objects.pods import Pod
 from demo.simulation.json_patch import applied
 from tests.fakes.objects import EPOCH, a_booking
@@ -39,6 +40,8 @@ class FakeClusterView:
     has: FreeGpus = "free"
     is_for_others: bool = False
     """Whether pods that wait already would take it."""
+    by_claims: PodClaims | None = None
+    """What every pod asks for by claims, as far as is known."""
     room_queries: list[Pod] = field(default_factory=list)
     user_coverage_of: list[Pod] = field(default_factory=list)
 
@@ -57,8 +60,8 @@ class FakeClusterView:
     def users_by_label(self) -> UsersOf:
         return users_by_label({booking.spec.user for booking in self.bookings})
 
-    def claims(self, _pod: Pod) -> None:
-        """No claim asks for a GPU, as far as is known."""
+    def claims(self, _pod: Pod) -> PodClaims | None:
+        return self.by_claims
 
     def models(self) -> frozenset[str]:
         return self.gpu_models

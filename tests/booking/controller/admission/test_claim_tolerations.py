@@ -2,10 +2,18 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from booking.controller.admission.claim_tolerations import tolerating
-from cluster import names
+from booking.controller.admission.admission_review import GroupKind, Request, UserInfo
+from booking.controller.admission.claim_tolerations import (
+    MAKERS,
+    MOST,
+    ClaimRefusedError,
+    mark_claim,
+    tolerating,
+)
+from cluster import claim_names, names
 
 MAKER = "system:serviceaccount:kube-system:resource-claim-controller"
 OWNER = {"kind": "Pod", "name": "train", "uid": "uid-of-train", "controller": True}
@@ -18,10 +26,11 @@ def tolerations(
     name: str | None = "shared",
     owners: tuple[Json, ...] = (),
     request_uid: str = "r-1",
+    **more: Any,
 ) -> list[Json]:
     """Of a claim after admission."""
     meta = {"ownerReferences": list(owners)} | ({"name": name} if name else {"generateName": "shared-"})
-    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "tolerations": list(given)}}
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "tolerations": list(given), **more}}
     claim = {"metadata": meta, "spec": {"devices": {"requests": [request]}}}
     spec = tolerating(claim, creator=creator, namespace="vision", request=request_uid)
     found: list[Json] = spec["devices"]["requests"][0]["exactly"]["tolerations"]
@@ -45,6 +54,7 @@ def test_an_owner_that_a_user_writes_is_not_believed() -> None:
         {"key": names.HELD_TAINT, "operator": "Exists"},
         {"key": names.CONFLICT_TAINT, "value": "true"},
         {"key": "", "value": "x"},
+        {"key": claim_names.UNHEALTHY_TAINT, "operator": "Exists"},
     ],
 )
 def test_what_would_tolerate_any_held_device_is_removed(forged: Json) -> None:
@@ -69,3 +79,49 @@ def test_every_alternative_gets_it() -> None:
     spec = tolerating(claim, creator="bob", namespace="vision", request="r-1")
     (request,) = spec["devices"]["requests"]
     assert [len(way["tolerations"]) for way in request["firstAvailable"]] == [1, 1]
+
+
+def test_an_administrators_access_may_look_at_an_unhealthy_device() -> None:
+    sick = {"key": claim_names.UNHEALTHY_TAINT, "operator": "Exists"}
+    assert sick in tolerations(sick, adminAccess=True)
+
+
+def test_a_claim_without_room_for_our_toleration_is_refused_and_told_the_limit() -> None:
+    own = [{"key": f"example.com/{number}", "operator": "Exists"} for number in range(MOST)]
+    assert len(tolerations(*own[1:])) == MOST
+    with pytest.raises(ClaimRefusedError, match="gpu has 16 tolerations"):
+        tolerations(*own)
+
+
+def reviewed(devices: Json, creator: str) -> str | None:
+    """Why the webhook refuses a claim."""
+    claim = {"metadata": {"name": "x"}, "spec": {"devices": devices}}
+    question = Request(
+        uid="r",
+        kind=GroupKind(group="resource.k8s.io", kind="ResourceClaim"),
+        operation="CREATE",
+        user_info=UserInfo(username=creator),
+        namespace="vision",
+        object=msgspec.Raw(msgspec.json.encode(claim)),
+    )
+    return mark_claim(question).refused
+
+
+@pytest.mark.parametrize(("strategy", "is_refused"), [("MPS", True), ("TimeSlicing", False)])
+def test_what_the_driver_would_refuse_is_not_created_but_from_a_template(
+    *, strategy: str, is_refused: bool
+) -> None:
+    """Of one from a template the pod is told."""
+    parameters = {"kind": "GpuConfig", "sharing": {"strategy": strategy}}
+    config = [{"requests": ["gpu"], "opaque": {"driver": names.DRA_DRIVER, "parameters": parameters}}]
+    devices = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}], "config": config}
+    assert (reviewed(devices, "bob") is not None) == is_refused
+    assert all(reviewed(devices, maker) is None for maker in MAKERS)
+
+
+def test_too_many_tolerations_are_refused_by_the_webhook() -> None:
+    own = [{"key": f"example.com/{number}"} for number in range(MOST)]
+    way = {"name": "a", "deviceClassName": "gpu", "tolerations": own}
+    message = reviewed({"requests": [{"name": "gpu", "firstAvailable": [way]}]}, "bob")
+    assert message is not None
+    assert "gpu/a" in message

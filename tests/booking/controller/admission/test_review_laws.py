@@ -10,6 +10,7 @@ from booking.controller.admission.owner import PodNamespace
 from cluster import names
 from cluster.decide.entitlement import UserCoverage
 from cluster.objects.bookings import Booking
+from cluster.objects.claims import PodClaims
 from cluster.objects.cover_annotations import cover_annotations_of
 from cluster.objects.pods import Pod
 from cluster.objects.replaced_fields import replaced_in
@@ -193,3 +194,12 @@ def test_l7_a_pod_with_claims_gets_its_creator_and_our_scheduler_before_it_is_kn
     pod, outcome = reviewed(asking, claims=True)
     assert (outcome.kind, pod["spec"]["schedulerName"]) == ("guided", names.SCHEDULER_NAME)
     assert (annotations(pod)[names.USER], names.BOOKING in annotations(pod)) == ("alice", False)
+
+
+def test_who_creates_a_pod_whose_template_the_driver_would_refuse_is_warned() -> None:
+    why = "The driver gpu.nvidia.com here gives no sharing by MPS"
+
+    view = FakeClusterView(by_claims=PodClaims(count=1, problem=why, refusal=why, accepted=frozenset()))
+    asking = a_pod(gpus=0, spec={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "mps"}]})
+    _, outcome = reviewed(asking, view=view, claims=True)
+    assert why in " ".join(outcome.warnings)

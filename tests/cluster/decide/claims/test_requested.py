@@ -9,7 +9,7 @@ from cluster import names
 from cluster.decide.claims.kept import kept
 from cluster.decide.claims.requested import Rules, held_by, requested_by
 from cluster.decide.claims.terms import Accepted, Terms, verdict
-from cluster.objects.claims import DeviceClass, PodClaims, ResourceClaim
+from cluster.objects.claims import Configuration, DeviceClass, PodClaims, ResourceClaim
 
 CLASSES = {
     name: msgspec.convert(
@@ -240,3 +240,37 @@ def test_a_device_is_judged_in_kube_schedulers_order(
 ) -> None:
     """What comes after an expression that is false is not evaluated; an error before it ends the search."""
     assert verdict(terms, names.DRA_DRIVER, device, judged) == found
+
+
+def configures(strategy: str, *requests: str) -> Json:
+    parameters = {"kind": "GpuConfig", "sharing": {"strategy": strategy}}
+    return {"requests": requests, "opaque": {"driver": names.DRA_DRIVER, "parameters": parameters}}
+
+
+@pytest.mark.parametrize(
+    ("of_claim", "of_class", "uuids", "is_refused"),
+    [
+        ("MPS", None, {"GPU-0"}, True),
+        ("MPS", None, {"MIG-0"}, False),
+        ("MPS", None, {"GPU-0", "MIG-0"}, True),
+        (None, "MPS", {"GPU-0"}, True),
+        ("TimeSlicing", "MPS", {"GPU-0"}, False),
+        ("TimeSlicing", None, {"GPU-0"}, False),
+    ],
+)
+def test_nothing_is_accepted_where_the_driver_would_refuse_what_is_configured(
+    *, of_claim: str | None, of_class: str | None, uuids: set[str], is_refused: bool
+) -> None:
+    claim = a_claim({"exactly": exactly()}, config=[configures(of_claim)] if of_claim else [])
+    spec = msgspec.structs.replace(
+        CLASSES["gpu"].spec,
+        config=msgspec.convert([configures(of_class)] if of_class else [], tuple[Configuration, ...]),
+    )
+    classes = {"gpu": msgspec.structs.replace(CLASSES["gpu"], spec=spec)}
+    for one in (claim, kept(claim).whole):
+        found = requested_by(
+            {"c": one}, classes, Rules(judge=lambda _: Accepted(frozenset(uuids), frozenset({"A100"})))
+        )
+        assert found is not None
+        assert (found.refusal is not None, found.accepted == frozenset()) == (is_refused, is_refused)
+        assert found.problem == found.refusal

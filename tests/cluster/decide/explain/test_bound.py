@@ -12,6 +12,7 @@ from cluster.decide.explain.bound import leaving, taking, where
 from cluster.decide.ledger import Ledger
 from cluster.decide.ledger.liveness import AgentState
 from cluster.objects.bookings import Booking
+from cluster.objects.claims import ClaimedDevice, PodClaims
 from cluster.objects.evict_orders import EvictOrder, encode_order
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
@@ -296,3 +297,20 @@ def test_the_order_on_a_leaving_pod_is_reported_first() -> None:
 
 def test_a_pod_that_is_not_terminating_has_no_message_about_leaving() -> None:
     assert _leaving(running(), since=None) == []
+
+
+@pytest.mark.parametrize(("phase", "is_said"), [("Pending", True), ("Running", False)])
+def test_that_the_driver_refuses_what_a_pod_was_bound_to_is_said_while_it_does_not_run(
+    *, phase: str, is_said: bool
+) -> None:
+    gpu = msgspec.structs.replace(a100(0), resource=names.CLAIM_RESOURCE, claimed_as="gpu-0")
+    held = (ClaimedDevice(claim="c", node="n0", device="gpu-0"),)
+    claims = PodClaims(count=1, held=held, refused=(("It gives no sharing by MPS", ""),))
+    pod = alices().on("n0").obj
+    status = msgspec.structs.replace(pod.status, phase=phase)
+    pod = msgspec.structs.replace(pod, claims=claims, status=status)
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", gpu))
+    ledger.apply_pod(pod)
+    seen = replace(snapshot(), node_snapshots={"n0": (ledger.view("n0"), "alive")})
+    assert ("no sharing by MPS" in " ".join(where(pod, seen, None))) is is_said

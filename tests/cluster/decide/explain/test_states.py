@@ -10,7 +10,7 @@ from cluster.decide.explain import Explanation, ExplanationSnapshot, explain_pod
 from cluster.objects.bookings import Booking
 from cluster.objects.evict_orders import EvictOrder, encode_order
 from cluster.objects.hold import Hold
-from cluster.objects.pods import Gate, Pod
+from cluster.objects.pods import ClaimName, ClaimReference, Gate, Pod
 from tests.cluster.decide.explain.snapshots import NOW, alices, explained, holding_all, running, snapshot
 from tests.fakes.objects import A100, PodBuilder, a_booking, a_pod
 
@@ -100,6 +100,19 @@ def test_a_pod_without_annotations_is_explained() -> None:
     meta = msgspec.structs.replace(a_pod().obj.metadata, annotations=None)
     bare = msgspec.structs.replace(a_pod().obj, metadata=meta)
     assert explain_pod(bare, snapshot()) == Explanation("without GPU", ("It asks for no GPU.",))
+
+
+def test_of_a_pod_whose_claim_has_not_been_made_it_is_not_known_what_it_asks_for() -> None:
+    claims = (
+        ClaimReference(name="made", resource_claim_template_name="one-gpu"),
+        ClaimReference(name="missing", resource_claim_template_name="one-gpu"),
+    )
+    pod = alices().obj
+    status = msgspec.structs.replace(pod.status, resource_claim_statuses=(ClaimName(name="made"),))
+    spec = msgspec.structs.replace(pod.spec, resource_claims=claims)
+    found = explain_pod(msgspec.structs.replace(pod, spec=spec, status=status), snapshot())
+    assert found.state == "without GPU"
+    assert "Its claim missing has not been made" in found.because[-1]
 
 
 def test_a_pod_that_asks_for_gpus_is_reported_as_without_an_owner() -> None:

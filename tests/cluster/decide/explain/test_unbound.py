@@ -467,6 +467,14 @@ def test_it_is_said_that_nobody_knows_what_the_claims_of_a_pod_would_take() -> N
     assert not found.is_hopeless
 
 
+def test_nothing_helps_a_pod_whose_claims_the_driver_would_refuse() -> None:
+    why = "The driver gpu.nvidia.com here gives no sharing by MPS"
+    claims = PodClaims(count=1, problem=why, refusal=why, accepted=frozenset())
+    found = waits(msgspec.structs.replace(alices().obj, claims=claims), snapshot(), None, lambda _other: True)
+    assert why in found.because[0]
+    assert found.is_hopeless
+
+
 def test_a_pod_whose_device_another_claim_has_too_waits_for_that_one() -> None:
     gpu = msgspec.structs.replace(a100(0, "n0"), resource=names.CLAIM_RESOURCE, claimed_as="gpu-0")
     ledger, held = Ledger(), {"driver": names.DRA_DRIVER, "pool": "n0", "device": "gpu-0"}

@@ -174,6 +174,7 @@ def test_the_most_lasting_reason_is_reported(pod: PodBuilder, ledger: Ledger, ex
 def test_reasons_that_no_eviction_changes_are_lasting_and_others_are_not() -> None:
     assert {
         "not-published",
+        "not-given",
         "too-many",
         "no-such-gpu",
         "too-many-matching",
@@ -283,3 +284,16 @@ def test_a_claim_of_which_it_is_not_known_what_would_do_says_why() -> None:
     why = why_waiting(gpu_request_of(pod), ledger.views(["n0"]))
     assert why is not None
     assert "its claim has alternatives" in why
+
+
+@pytest.mark.parametrize("allocatable", [True, False], ids=["by claims", "not by claims"])
+def test_that_no_driver_gives_what_is_configured_is_said_before_what_is_in_use(*, allocatable: bool) -> None:
+    claims = PodClaims(count=1, refused=(("It gives no sharing by MPS", ""),))
+    device = msgspec.structs.replace(a100(0), resource=names.CLAIM_RESOURCE, claimed_as="gpu-0")
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", device if allocatable else a100(0)))
+    ledger.apply_node(a_node("n1", a100(0, "n1")))
+    pod = msgspec.structs.replace(a_pod().obj, claims=claims)
+    found = why_waiting(gpu_request_of(pod), ledger.views(["n0", "n1"]))
+    assert found is not None
+    assert ("no sharing by MPS" in found) is allocatable
