@@ -60,6 +60,9 @@ class FakeClusterView:
     def claims(self, _pod: Pod) -> None:
         """No claim asks for a GPU, as far as is known."""
 
+    def is_by_claims(self, pod: Pod) -> bool:
+        return bool(pod.spec.resource_claims)
+
     def models(self) -> frozenset[str]:
         return self.gpu_models
 
