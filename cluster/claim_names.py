@@ -28,3 +28,15 @@ SLICES_POLICY: Final = "gpu-booking-slices"
 """The policy that lets a node agent publish devices of its own node only, and its binding."""
 UNHEALTHY_TAINT: Final = f"{names.DOMAIN}/unhealthy"
 """On a device of a ResourceSlice, by the node agent: it gets no new pods; the value is its state."""
+CLASS_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+"""Kubernetes' own prefix: with the name of a DeviceClass it is an extended resource that DRA satisfies."""
+
+
+def may_be_by_claim(name: str) -> bool:
+    """Whether Kubernetes may satisfy a resource name by a claim: an extended resource that is not ours.
+
+    A name that this product advertises never counts, whatever a DeviceClass says: its GPUs are given by it.
+    """
+    if names.is_gpu_request(name) or name.startswith("requests.") or "/" not in name:
+        return False
+    return "kubernetes.io/" not in name or name.startswith(CLASS_RESOURCE_PREFIX)

@@ -58,8 +58,6 @@ DRA_DRIVER: Final = "gpu.nvidia.com"
 """Driver of GPUs that are given by claims (DRA), unless a setting says otherwise: as in NVIDIA's classes."""
 CLAIM_RESOURCE: Final = f"{DOMAIN}/claim"
 """``resource`` of devices of a node whose GPUs are given by claims: no container asks for it."""
-CLASS_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
-"""Kubernetes' own prefix: with the name of a DeviceClass it is an extended resource that DRA satisfies."""
 HELD_TAINT: Final = f"{STATE_DOMAIN}/held"
 """Key of the taint on a device of claims that is kept for a waiting pod: only its claims tolerate it."""
 CONFLICT_TAINT: Final = f"{STATE_DOMAIN}/conflict"
@@ -412,16 +410,6 @@ def is_gpu_resource(name: str) -> bool:
     The webhook, the ledger and the scheduler's configuration all use this predicate.
     """
     return name in (GPU_RESOURCE, SHARED_RESOURCE) or name.startswith(MIG_RESOURCE_PREFIX)
-
-
-def may_be_by_claim(name: str) -> bool:
-    """Whether Kubernetes may satisfy a resource name by a claim: an extended resource that is not ours.
-
-    A name that this product advertises never counts, whatever a DeviceClass says: its GPUs are given by it.
-    """
-    if is_gpu_request(name) or name.startswith("requests.") or "/" not in name:
-        return False
-    return "kubernetes.io/" not in name or name.startswith(CLASS_RESOURCE_PREFIX)
 
 
 def is_gpu_amount(name: str) -> bool:

@@ -152,7 +152,7 @@ class ClusterCache:
             return self._claims.foreseen(pod, self.of(CLAIM_TEMPLATES).live)
 
     def is_by_claims(self, pod: Pod) -> bool:
-        """Whether kube-scheduler allocates claims for a pod: it names some, or a class has what it asks for."""
+        """Whether kube-scheduler allocates claims for a pod, whichever driver's devices they are for."""
         if self._claims is None:
             return False
         with self._lock:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from cluster import names
 from cluster.cache.accepted_devices import AcceptedDevices
 from cluster.cache.store import Store
-from cluster.decide.claims.kept import KeptClaim
 from cluster.decide.claims.extended import extended_of, is_by_claim
+from cluster.decide.claims.kept import KeptClaim
 from cluster.decide.claims.requested import Extended, Rules, requested_by
 from cluster.decide.claims.terms import Judged
 from cluster.decide.ledger import Ledger

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import force_setattr
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.objects.claims import PodClaims
 from cluster.objects.kept_once import Once, Parts, ReadOnce
 from cluster.objects.meta import Instant, Meta, Owner, Partial
@@ -89,7 +89,7 @@ class ClaimName(Partial, frozen=True):
 
 
 class ResourceMapping(Partial, frozen=True):
-    """One entry of ``requestMappings``: an extended resource of a container, met by a request of the claim."""
+    """One entry of ``requestMappings``: an extended resource, met by a request of the claim."""
 
     container_name: str = ""
     resource_name: str = ""
@@ -323,7 +323,7 @@ def extended_needs(pod: Pod) -> tuple[ContainerNeed, ...]:
 
 def _of(
     containers: tuple[Container, ...],
-    known: ReadOnce[Containers, tuple[ContainerNeed, ...]],
+    known: ReadOnce[tuple[Container, ...], tuple[ContainerNeed, ...]],
     read: Callable[[tuple[Container, ...]], tuple[ContainerNeed, ...]],
 ) -> tuple[ContainerNeed, ...]:
     return known(containers) if isinstance(containers, Containers) else read(containers)
@@ -341,7 +341,7 @@ def _extended_of_apps(containers: tuple[Container, ...]) -> tuple[ContainerNeed,
 
 def _extended(container: Container, kind: Kind) -> Iterator[ContainerNeed]:
     limits = (container.resources.limits if container.resources else None) or {}
-    for name in sorted(filter(names.may_be_by_claim, limits)):
+    for name in sorted(filter(claim_names.may_be_by_claim, limits)):
         with suppress(QuantityError):
             if count := parse_count(str(limits[name])):
                 yield ContainerNeed(name=container.name, kind=kind, resource=name, count=count)

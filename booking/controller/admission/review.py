@@ -6,10 +6,9 @@ that cannot be granted is refused. If no booking covers it, no GPU is free and t
 without a GPU instead. Keys reserved for us are removed from every pod, unless our own reclaimer created it.
 Everything else is left unchanged.
 
-Where claims can be booked, a pod with claims gets its user and our scheduler, too: one scheduler must
-allocate all claims, and what they ask for may not be known yet. If it is GPUs, the pod is one with GPUs. The
-same is true of a pod that asks by an extended resource for which kube-scheduler will make a claim; no booking
-covers that one, and it gets no gate.
+Where claims can be booked, a pod with claims, also for extended resources, gets its user and our scheduler:
+one scheduler must allocate all claims, and what they ask for may not be known yet. If it is GPUs, the pod is
+one with GPUs.
 
 A pod that other webhooks have changed since is shown a second time, as the last one (``is_last``). Its class
 and scheduler are then decided again by what it requests now.
@@ -386,15 +385,14 @@ class Review:
     def _queues(self, case: _Case, now: datetime) -> bool:
         """Whether the pod waits behind our gate if no GPU is left: it has no guarantee and names no node.
 
-        There are no turns for shares of a GPU, nor for what is asked for by an extended resource that DRA
-        satisfies.
+        There are no turns for shares of a GPU, and nothing is kept for extended resources.
         """
         is_guaranteed = case.granted(now) or (case.found and case.found.cover)
         if is_guaranteed or case.stored.spec.node_name:
             return False
         claims = case.stored.claims
         if claims and claims.resources:
-            return False  # nothing is kept for it, so a turn would not help it
+            return False
         is_share = asks_for_shares(case.stored) or (claims is not None and claims.memory > 0)
         return not is_share if self.gives_turns() else self.queue_gate
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from cluster import names
+from cluster import claim_names
 from cluster.decide.claims.requested import Extended, is_of_driver
 from cluster.objects.claims import (
     ClaimSpec,
@@ -23,8 +23,8 @@ from cluster.objects.demand import demand
 from cluster.objects.pods import Pod, extended_needs
 
 INSTEAD: Final = (
-    "A pod that names a ResourceClaim or a ResourceClaimTemplate of the same DeviceClass (`spec.resourceClaims`)"
-    " can use a booking of GPUs by claims."
+    "A pod that names a ResourceClaim or a ResourceClaimTemplate of the same DeviceClass"
+    " (`spec.resourceClaims`) can use a booking of GPUs by claims."
 )
 """What to write in place of such a resource."""
 ALWAYS: Final = datetime.min.replace(tzinfo=UTC)
@@ -35,7 +35,7 @@ def class_of(resource: str, classes: Iterable[DeviceClass]) -> DeviceClass | Non
 
     Of several classes that name it the newest counts, as in kube-scheduler.
     """
-    called = resource.removeprefix(names.CLASS_RESOURCE_PREFIX)
+    called = resource.removeprefix(claim_names.CLASS_RESOURCE_PREFIX)
     if called != resource:
         return next((one for one in classes if one.metadata.name == called), None)
     found = sorted(
@@ -52,15 +52,15 @@ def is_by_claim(pod: Pod, classes: Mapping[str, DeviceClass]) -> bool:
     """
     wanted = {need.resource for need in extended_needs(pod)}
     return any(
-        one.startswith(names.CLASS_RESOURCE_PREFIX) or class_of(one, classes.values()) for one in wanted
+        one.startswith(claim_names.CLASS_RESOURCE_PREFIX) or class_of(one, classes.values()) for one in wanted
     )
 
 
 def unbookable(resources: Sequence[str]) -> str:
     """Why no booking covers a pod that asks by these extended resources, a sentence without its end."""
     return (
-        f"It asks by {' and '.join(resources)}, for which Kubernetes makes a claim only when it binds the pod,"
-        " so no booking covers it and nothing can be kept for it"
+        f"It asks by {' and '.join(resources)}, for which Kubernetes makes a claim only when it binds the"
+        " pod, so no booking covers it and nothing can be kept for it"
     )
 
 
@@ -87,7 +87,8 @@ def extended_of(
         return Extended(tuple(of_class) or tuple(sorted(mapped)), made)
     requests = tuple(
         DeviceRequest(
-            name=resource, exactly=ExactRequest(device_class_name=known.metadata.name, count=amounts[resource])
+            name=resource,
+            exactly=ExactRequest(device_class_name=known.metadata.name, count=amounts[resource]),
         )
         for resource, known in of_class.items()
     )

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.cache import ClaimOptions, ClusterCache
 from cluster.decide.entitlement import candidate
 from cluster.fake.clock import FakeClock
@@ -162,7 +162,7 @@ def test_a_claim_that_two_pods_have_is_one_share_and_a_pod_may_have_two_claims_o
         assert ledger.view("n0").held[DEVICE.uuid].memory == 10 * 1024
 
 
-EXTENDED = f"{names.CLASS_RESOURCE_PREFIX}gpu"
+EXTENDED = f"{claim_names.CLASS_RESOURCE_PREFIX}gpu"
 
 
 def asking(node: str | None, **status: Any) -> dict[str, Any]:

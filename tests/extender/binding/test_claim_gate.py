@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.cache import ClaimOptions
 from cluster.fake import FakeClock, FakeKube
 from cluster.kube.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS
@@ -112,7 +112,7 @@ def test_a_pod_whose_claim_is_gone_or_has_devices_elsewhere_is_refused(gate: Gat
 
 def test_the_claim_for_an_extended_resource_passes_the_gate_like_others(gate: Gate) -> None:
     """kube-scheduler has made it just now, and its pod's status names it."""
-    limits = {"limits": {f"{names.CLASS_RESOURCE_PREFIX}gpu": "1"}}
+    limits = {"limits": {f"{claim_names.CLASS_RESOURCE_PREFIX}gpu": "1"}}
     spec = {"containers": [{"name": "main", "resources": limits}]}
     status = {"extendedResourceClaimStatus": {"resourceClaimName": "mine"}}
     asks = gate.kube.put(PODS, {"metadata": {"name": "r", **WHERE}, "spec": spec})

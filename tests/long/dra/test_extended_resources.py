@@ -1,4 +1,4 @@
-"""Pods that ask by an extended resource get a claim from kube-scheduler: opportunistic, counted, and able to leave.
+"""Pods that ask by an extended resource get a claim from kube-scheduler: they run unbooked, and can leave.
 
 Kubernetes' own name of a DeviceClass needs no administrator; ``spec.extendedResourceName`` is one's own. The
 name ``nvidia.com/gpu`` stays that of GPUs which are not given by claims, whatever a class says.
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.kube.errors import ApiError
 from cluster.kube.resources import DEVICE_CLASSES, PODS
 from cluster.objects.pods import Pod, extended_needs
@@ -25,7 +25,7 @@ from tests.long.dra.sights import looked_at
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 NODE: Final = NODES[1]
-IMPLICIT: Final = f"{names.CLASS_RESOURCE_PREFIX}{names.DRA_DRIVER}"
+IMPLICIT: Final = f"{claim_names.CLASS_RESOURCE_PREFIX}{names.DRA_DRIVER}"
 NAMED: Final = "example.com/gpu"
 OTHER: Final = "default-scheduler"
 
@@ -81,9 +81,7 @@ def test_pods_with_such_a_resource_run_unbooked_and_leave_for_a_booked_claim(
 
 
 @pytest.mark.usefixtures("classes")
-def test_our_own_name_is_not_satisfied_by_a_claim(
-    parts: Parts, playground: Playground, bob: Person
-) -> None:
+def test_our_own_name_is_not_satisfied_by_a_claim(parts: Parts, playground: Playground, bob: Person) -> None:
     with given_by_claims(parts, playground, NODE):
         name = bob.create(asking("ours", names.GPU_RESOURCE))
         message = playground.await_waiting(name)

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.decide.claims.extended import INSTEAD
 from cluster.objects.claims import PodClaims
 from cluster.objects.pods import Pod
 from tests.booking.controller.admission.fake_cluster_view import FakeClusterView, a_pod, reviewed
 
-RESOURCE = f"{names.CLASS_RESOURCE_PREFIX}{names.DRA_DRIVER}"
+RESOURCE = f"{claim_names.CLASS_RESOURCE_PREFIX}{names.DRA_DRIVER}"
 
 
 @dataclass
@@ -22,7 +22,7 @@ class View(FakeClusterView):
         found = PodClaims(count=1, counts=(1,), names=(RESOURCE,), resources=(RESOURCE,))
         return found if self.is_of_ours else None
 
-    def is_by_claims(self, pod: Pod) -> bool:
+    def is_by_claims(self, _pod: Pod) -> bool:
         return True
 
 

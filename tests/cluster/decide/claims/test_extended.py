@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.decide.claims.extended import class_of, extended_of, is_by_claim
 from cluster.decide.claims.requested import Rules, requested_by
 from cluster.decide.claims.terms import Accepted
@@ -13,8 +13,8 @@ from cluster.objects.claims import DeviceClass, PodClaims, ResourceClaim
 from cluster.objects.demand import demand
 from cluster.objects.pods import Pod, container_needs
 
-IMPLICIT = f"{names.CLASS_RESOURCE_PREFIX}gpu"
-NIC = f"{names.CLASS_RESOURCE_PREFIX}nic"
+IMPLICIT = f"{claim_names.CLASS_RESOURCE_PREFIX}gpu"
+NIC = f"{claim_names.CLASS_RESOURCE_PREFIX}nic"
 OWN = "example.com/gpu"
 Json = dict[str, Any]
 
@@ -65,8 +65,15 @@ def test_a_class_is_found_by_its_own_name_and_by_what_it_names(resource: str, ca
 
 @pytest.mark.parametrize(
     ("resource", "expected"),
-    [(IMPLICIT, True), (NIC, True), (f"{names.CLASS_RESOURCE_PREFIX}to-come", True), (OWN, True)]
-    + [("example.com/fpga", False), (names.GPU_RESOURCE, False), ("cpu", False)],
+    [
+        (IMPLICIT, True),
+        (NIC, True),
+        (f"{claim_names.CLASS_RESOURCE_PREFIX}to-come", True),
+        (OWN, True),
+        ("example.com/fpga", False),
+        (names.GPU_RESOURCE, False),
+        ("cpu", False),
+    ],
 )
 def test_one_scheduler_has_all_pods_for_which_a_claim_is_made(resource: str, *, expected: bool) -> None:
     assert is_by_claim(a_pod({resource: "1"}), CLASSES) is expected
