@@ -391,10 +391,9 @@ class Review:
         if is_guaranteed or case.stored.spec.node_name:
             return False
         claims = case.stored.claims
-        if claims and claims.resources:
-            return False
         is_share = asks_for_shares(case.stored) or (claims is not None and claims.memory > 0)
-        return not is_share if self.gives_turns() else self.queue_gate
+        is_extended = claims is not None and bool(claims.resources)
+        return not is_extended and (not is_share if self.gives_turns() else self.queue_gate)
 
     def _gpu_removed(self, case: _NoGpu) -> Outcome:
         request, received, notes = case.request, case.received, case.notes

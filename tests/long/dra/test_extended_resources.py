@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from cluster import claim_names, names
+from cluster.decide.claims.extended import INSTEAD
 from cluster.kube.errors import ApiError
 from cluster.kube.resources import DEVICE_CLASSES, PODS
 from cluster.objects.pods import Pod, extended_needs
@@ -74,6 +75,9 @@ def test_pods_with_such_a_resource_run_unbooked_and_leave_for_a_booked_claim(
         unbooked = alice.create(asking("unbooked", IMPLICIT))
         playground.await_waiting(unbooked)
         assert playground.pod(unbooked).spec.priority_class_name == names.OPPORTUNISTIC_CLASS
+        why = str(alice.rest.ask("GET", f"/pods/{playground.namespace}/{unbooked}/why").body)
+        assert IMPLICIT in why, why
+        assert INSTEAD in why, why
         booked = alice.create(claiming("booked", node=NODE))
         playground.await_phase([booked])
         (left,) = playground.await_that("one is back", lambda: _is_back(playground, uids))
