@@ -12,6 +12,8 @@ CLAIMS_WEBHOOK: Final = f"claims.admission.{names.DOMAIN}"
 """The entry of our webhook configuration for new ResourceClaims."""
 CLAIM_PODS_POLICY: Final = "gpu-booking-claim-pods"
 """The policy by which all pods with claims have our scheduler, and its binding."""
+EXTENDED_POLICY: Final = "gpu-booking-extended-resources"
+"""The policy by which pods that get a claim for an extended resource have our scheduler, and its binding."""
 CLAIM_CDI_KIND: Final = f"{names.DOMAIN}/claim"
 """Kind of the devices in the CDI specification of a claim: ``gpu-booking.io/claim=<uid>-<device>``."""
 CLAIM_CDI_PREFIX: Final = f"{names.DOMAIN}-claim-"
@@ -26,3 +28,15 @@ SLICES_POLICY: Final = "gpu-booking-slices"
 """The policy that lets a node agent publish devices of its own node only, and its binding."""
 UNHEALTHY_TAINT: Final = f"{names.DOMAIN}/unhealthy"
 """On a device of a ResourceSlice, by the node agent: it gets no new pods; the value is its state."""
+CLASS_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+"""Kubernetes' own prefix: with the name of a DeviceClass it is an extended resource that DRA satisfies."""
+
+
+def may_be_by_claim(name: str) -> bool:
+    """Whether Kubernetes may satisfy a resource name by a claim: an extended resource that is not ours.
+
+    A name that this product advertises never counts, whatever a DeviceClass says: its GPUs are given by it.
+    """
+    if names.is_gpu_request(name) or name.startswith("requests.") or "/" not in name:
+        return False
+    return "kubernetes.io/" not in name or name.startswith(CLASS_RESOURCE_PREFIX)

@@ -37,7 +37,8 @@ def spec_without_gpu(
     Args:
         before: the spec with GPUs.
         zero: the GPU resources that a LimitRange would fill in: every container gets 0 of them.
-        claims: what the pod calls its claims for GPUs; those of other drivers stay.
+        claims: what the pod calls its claims for GPUs, extended resources among them; those of other drivers
+            stay.
     """
     spec = _without_claims(before, claims) if claims else dict(before)
     if GPU_RUNTIME in (spec.get("runtimeClassName") or ""):
@@ -58,10 +59,11 @@ def _without_claims(spec: Json, claims: frozenset[str]) -> Json:
 
 def _unclaiming(container: Json, claims: frozenset[str]) -> Json:
     resources = dict(container.get("resources") or {})
-    if not resources.get("claims"):
+    if not resources:
         return container
-    resources["claims"] = [one for one in resources["claims"] if one.get("name") not in claims]
-    return {**container, "resources": resources}
+    if resources.get("claims"):
+        resources["claims"] = [one for one in resources["claims"] if one.get("name") not in claims]
+    return {**container, "resources": _without(resources, claims.__contains__)}
 
 
 def named_gpu_resources(spec: Mapping[str, Any]) -> frozenset[str]:

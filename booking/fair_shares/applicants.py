@@ -140,7 +140,12 @@ def _waits(pod: Pod) -> bool:
 
 
 def applicant_of(pod: Pod, shares: FairShares) -> Applicant | None:
-    """The pod as an applicant; None if it does not ask for whole devices of one resource."""
+    """The pod as an applicant; None if it does not ask for whole devices of one resource.
+
+    Nothing can be kept for one that asks by an extended resource that DRA satisfies.
+    """
+    if pod.claims and pod.claims.resources:
+        return None
     try:
         request = gpu_request_of(pod)
     except QuantityError:

@@ -151,6 +151,13 @@ class ClusterCache:
         with self._lock:
             return self._claims.foreseen(pod, self.of(CLAIM_TEMPLATES).live)
 
+    def is_by_claims(self, pod: Pod) -> bool:
+        """Whether kube-scheduler allocates claims for a pod, whichever driver's devices they are for."""
+        if self._claims is None:
+            return False
+        with self._lock:
+            return self._claims.is_by_claims(pod)
+
     @property
     def follows_claims(self) -> bool:
         """Whether claims can be booked."""
@@ -158,7 +165,7 @@ class ClusterCache:
 
     def with_claims(self, pod: Pod) -> Pod:
         """A pod that does not come from our watch, with what its claims say, where they are followed."""
-        if self._claims is None or not pod.spec.resource_claims:
+        if self._claims is None:
             return pod
         with self._lock:
             return self._claims.read(pod)

@@ -14,15 +14,16 @@ from msgspec.structs import replace
 from cluster import names
 from cluster.cache.accepted_devices import AcceptedDevices
 from cluster.cache.store import Store
+from cluster.decide.claims.extended import extended_of, is_by_claim
 from cluster.decide.claims.kept import KeptClaim
-from cluster.decide.claims.requested import Rules, requested_by
+from cluster.decide.claims.requested import Extended, Rules, requested_by
 from cluster.decide.claims.terms import Judged
 from cluster.decide.ledger import Ledger
 from cluster.decide.ledger.resource_versions import is_older
 from cluster.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from cluster.objects.claims import ClaimTemplate, DeviceClass, PodClaims, ResourceClaim, ResourceSlice
 from cluster.objects.inventory import Device
-from cluster.objects.pods import ClaimReference, Pod, is_terminal
+from cluster.objects.pods import ClaimReference, Pod, is_terminal, may_have_claims
 
 CLAIM_KINDS: Final[tuple[Resource[Any], ...]] = (RESOURCE_CLAIMS, DEVICE_CLASSES, RESOURCE_SLICES)
 """What is followed besides where claims can be booked."""
@@ -81,7 +82,7 @@ class Claims:
     def joined(self, pod: Pod) -> Pod:
         """The pod with what its claims say; itself if it has none."""
         uid = pod.metadata.uid
-        if not pod.spec.resource_claims:
+        if not may_have_claims(pod):
             return pod
         known = self._users.pods.get(uid)
         if known and is_older(pod.metadata, known.metadata):
@@ -96,10 +97,10 @@ class Claims:
 
     def read(self, pod: Pod) -> Pod:
         """The same for a pod that may not be stored."""
-        if not pod.spec.resource_claims:
+        if not may_have_claims(pod):
             return pod
-        claims = {one.name: self._claim(pod, one) for one in pod.spec.resource_claims}
-        found = requested_by(claims, self._classes, self._rules)
+        claims = {one.name: self._claim(pod, one) for one in pod.spec.resource_claims or ()}
+        found = requested_by(claims, self._classes, self._rules, extended=self._extended(pod))
         return pod if found == pod.claims else replace(pod, claims=found)
 
     def foreseen(self, pod: Pod, templates: Mapping[str, ClaimTemplate]) -> PodClaims | None:
@@ -108,7 +109,12 @@ class Claims:
         for one in pod.spec.resource_claims or ():
             template = templates.get(f"{pod.metadata.namespace}/{one.resource_claim_template_name}")
             claims[one.name] = ResourceClaim(spec=template.spec.spec) if template else self._claim(pod, one)
-        return requested_by(claims, self._classes, self._rules, are_new=True)
+        extended = self._extended(pod)
+        return requested_by(claims, self._classes, self._rules, are_new=True, extended=extended)
+
+    def is_by_claims(self, pod: Pod) -> bool:
+        """Whether kube-scheduler allocates claims for the pod, whichever driver's devices they are for."""
+        return bool(pod.spec.resource_claims) or is_by_claim(pod, self._classes)
 
     def forget(self, uid: str) -> None:
         """A pod is gone."""
@@ -129,6 +135,13 @@ class Claims:
         if found and reference.resource_claim_template_name and pod.metadata.uid not in found.owners.split():
             return None
         return found.whole if found else None
+
+    def _extended(self, pod: Pod) -> Extended | None:
+        status = pod.status.extended_resource_claim_status
+        key = f"{pod.metadata.namespace}/{status.resource_claim_name}" if status else ""
+        found = self._claims.get(key)
+        made = found.whole if found and pod.metadata.uid in found.owners.split() else None
+        return extended_of(pod, self._classes, self._options.driver, made)
 
     def _change_claim(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
         if before and (now is None or now.metadata.uid != before.metadata.uid):
@@ -164,7 +177,9 @@ class Claims:
 
 def claims_of(pod: Pod) -> tuple[str, ...]:
     """``namespace/name`` of the claims that exist for the pod."""
-    return tuple(key for one in pod.spec.resource_claims or () if (key := _key(pod, one)))
+    found = tuple(key for one in pod.spec.resource_claims or () if (key := _key(pod, one)))
+    made = pod.status.extended_resource_claim_status
+    return (*found, f"{pod.metadata.namespace}/{made.resource_claim_name}") if made else found
 
 
 def _key(pod: Pod, reference: ClaimReference) -> str | None:

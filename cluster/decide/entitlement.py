@@ -99,7 +99,7 @@ def candidate(
         parts: what it holds, if it has shares.
     """
     user = pod.metadata.annotation(names.USER)
-    if not user or not is_live(pod):
+    if not user or not is_live(pod) or (pod.claims and pod.claims.resources):
         return None
     try:
         request = gpu_request_of(pod)

@@ -178,6 +178,8 @@ class ClassSpec(Partial, frozen=True):
 
     selectors: tuple[Selector, ...] = ()
     config: tuple[Configuration, ...] = ()
+    extended_resource_name: str | None = None
+    """Pods that ask for this extended resource get such devices, by a claim that kube-scheduler makes."""
 
 
 class DeviceClass(Partial, frozen=True):
@@ -275,7 +277,7 @@ class PodClaims(Partial, frozen=True):
     counts: tuple[int, ...] = ()
     """Devices of each of these."""
     names: tuple[str, ...] = ()
-    """What the pod calls them (``spec.resourceClaims``)."""
+    """What the pod calls them: in ``spec.resourceClaims``, or by an extended resource."""
     keys: tuple[str, ...] = ()
     """Of each of ``uids`` the value that it tolerates (``cluster.decide.claims``); empty without one."""
     problem: str | None = None
@@ -295,6 +297,9 @@ class PodClaims(Partial, frozen=True):
     ways: tuple[ClaimedWay, ...] = ()
     """Its alternatives, in the order in which they are tried; empty for a claim without any. The fields
     above are those of the first for which there are devices, but ``models``, which has all of them."""
+    resources: tuple[str, ...] = ()
+    """The extended resources by which it asks for some of them: then no booking can cover it, and nothing
+    can be kept for it, since its claim is made together with its allocation."""
 
     @property
     def node(self) -> str | None:

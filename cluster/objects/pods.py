@@ -1,5 +1,7 @@
 """Pods with the fields that we read, and their requests for GPUs."""
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from sys import intern
 from typing import Final, Literal
@@ -7,11 +9,11 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import force_setattr
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.objects.claims import PodClaims
 from cluster.objects.kept_once import Once, Parts, ReadOnce
 from cluster.objects.meta import Instant, Meta, Owner, Partial
-from cluster.objects.quantity import parse_count
+from cluster.objects.quantity import QuantityError, parse_count
 from cluster.objects.selectors import Affinity, SpreadConstraint
 from cluster.objects.volumes import PodVolume
 
@@ -84,6 +86,21 @@ class ClaimName(Partial, frozen=True):
 
     name: str = ""
     resource_claim_name: str | None = None
+
+
+class ResourceMapping(Partial, frozen=True):
+    """One entry of ``requestMappings``: an extended resource, met by a request of the claim."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class ExtendedClaim(Partial, frozen=True):
+    """``status.extendedResourceClaimStatus``: the claim that kube-scheduler made for extended resources."""
+
+    resource_claim_name: str = ""
+    request_mappings: tuple[ResourceMapping, ...] | None = None
 
 
 class PodSpec(Partial, frozen=True):
@@ -184,6 +201,7 @@ class PodStatus(Partial, frozen=True):
     conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
     resource_claim_statuses: tuple[ClaimName, ...] | None = None
+    extended_resource_claim_status: ExtendedClaim | None = None
     init_container_statuses: tuple[InitContainerStatus, ...] | None = None
 
 
@@ -270,7 +288,9 @@ def container_needs(pod: Pod) -> tuple[ContainerNeed, ...]:
     if inits:
         found = (*_of_inits(inits), *found)
     if pod.claims and pod.claims.count:
-        claimed = pod.claims.count
+        claimed, by_claim = pod.claims.count, pod.claims.resources
+        if by_claim:  # kube-scheduler may have satisfied a name of ours by the claim
+            found = tuple(need for need in found if need.resource not in by_claim)
         return (*found, ContainerNeed(name="", kind="app", resource=names.CLAIM_RESOURCE, count=claimed))
     return found
 
@@ -291,8 +311,52 @@ def _needs_of_apps(containers: tuple[Container, ...]) -> tuple[ContainerNeed, ..
     return tuple(need for one in containers for need in _needs(one, "app"))
 
 
+def extended_needs(pod: Pod) -> tuple[ContainerNeed, ...]:
+    """What each container requests that Kubernetes may satisfy by a claim, as ``container_needs`` orders it.
+
+    An amount that cannot be read counts as none.
+    """
+    inits, apps = pod.spec.init_containers, pod.spec.containers
+    found = _of(apps, _EXTENDED_APPS, _extended_of_apps) if apps else ()
+    return (*_of(inits, _EXTENDED_INITS, _extended_of_inits), *found) if inits else found
+
+
+def _of(
+    containers: tuple[Container, ...],
+    known: ReadOnce[tuple[Container, ...], tuple[ContainerNeed, ...]],
+    read: Callable[[tuple[Container, ...]], tuple[ContainerNeed, ...]],
+) -> tuple[ContainerNeed, ...]:
+    return known(containers) if isinstance(containers, Containers) else read(containers)
+
+
+def _extended_of_inits(containers: tuple[Container, ...]) -> tuple[ContainerNeed, ...]:
+    return tuple(
+        need for one in containers for need in _extended(one, "sidecar" if one.is_sidecar else "init")
+    )
+
+
+def _extended_of_apps(containers: tuple[Container, ...]) -> tuple[ContainerNeed, ...]:
+    return tuple(need for one in containers for need in _extended(one, "app"))
+
+
+def _extended(container: Container, kind: Kind) -> Iterator[ContainerNeed]:
+    limits = (container.resources.limits if container.resources else None) or {}
+    for name in sorted(filter(claim_names.may_be_by_claim, limits)):
+        with suppress(QuantityError):
+            if count := parse_count(str(limits[name])):
+                yield ContainerNeed(name=container.name, kind=kind, resource=name, count=count)
+
+
+def may_have_claims(pod: Pod) -> bool:
+    """Whether a pod names claims, or has or may get one for extended resources."""
+    status = pod.status.extended_resource_claim_status
+    return bool(pod.spec.resource_claims) or status is not None or bool(extended_needs(pod))
+
+
 _INITS: Final = ReadOnce(_needs_of_inits)
 _APPS: Final = ReadOnce(_needs_of_apps)
+_EXTENDED_INITS: Final = ReadOnce(_extended_of_inits)
+_EXTENDED_APPS: Final = ReadOnce(_extended_of_apps)
 
 
 def _needs(container: Container, kind: Kind) -> list[ContainerNeed]:
@@ -357,7 +421,7 @@ def is_for_gpus(pod: Pod) -> bool:
         QuantityError: a GPU amount is not a whole number.
     """
     has_class = pod.spec.priority_class_name in (names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS)
-    return asks_for_gpus(pod) or (bool(pod.spec.resource_claims) and has_class)
+    return asks_for_gpus(pod) or (has_class and may_have_claims(pod))
 
 
 _ANY: Final[frozenset[str]] = frozenset()

@@ -71,8 +71,10 @@ class AllocatedClaims:
         if is_terminal(pod):
             return
         made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses or ()}
-        for named in pod.spec.resource_claims or ():
-            claim = named.resource_claim_name or made.get(named.name)
+        named = [one.resource_claim_name or made.get(one.name) for one in pod.spec.resource_claims or ()]
+        if extended := pod.status.extended_resource_claim_status:
+            named.append(extended.resource_claim_name)
+        for claim in named:
             if claim is not None and self._has_devices(claim, pod.metadata.namespace or ""):
                 yield f"{pod.metadata.namespace}/{claim}"
 

@@ -168,7 +168,11 @@ class Bind:
                     f"{names.NOT_NOW} An earlier bind of the pod to node {holds.node} is not resolved yet."
                 )
             return self._decisions.renew(earlier)
-        pod = self._state.remembered(arguments.pod_uid) or self._read(arguments, until)
+        pod = self._state.remembered(arguments.pod_uid)
+        claims = self._state.with_claims(pod).claims if pod else None
+        if pod is None or (claims and claims.resources):
+            # A claim for extended resources is made, and named in the pod's status, just before the bind.
+            pod = self._read(arguments, until)
         pod = self._claim_gate.passed(pod, arguments.node, within=until - self._clock.monotonic())
         return self._decisions.make(pod, arguments.node)
 

@@ -15,7 +15,7 @@ from cluster.decide.ledger import Ledger
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import RESOURCE_CLAIMS
-from cluster.objects.pods import Pod
+from cluster.objects.pods import Pod, may_have_claims
 from extender.binding.bind_decision import BindError, NotNowError
 from extender.state.cluster_state import ClusterState
 
@@ -41,7 +41,7 @@ class ClaimGate:
             BindError: its claims have no devices there, another claim has one of them, or it is not known
                 which ones they are.
         """
-        if not self._state.follows_claims or not pod.spec.resource_claims:
+        if not self._state.follows_claims or not may_have_claims(pod):
             return pod
         for key in claims_of(pod):
             if not self._read(key, within):

@@ -123,4 +123,6 @@ def test_booked_claims_go_to_one_scheduler_that_asks_about_all_of_its_pods(rende
     assert webhooks[1]["name"] == claim_names.CLAIMS_WEBHOOK
     (condition,) = webhooks[0]["matchConditions"]
     assert "resourceClaims" in condition["expression"]
-    assert ("ValidatingAdmissionPolicyBinding", claim_names.CLAIM_PODS_POLICY) in found
+    assert claim_names.CLASS_RESOURCE_PREFIX in condition["expression"]
+    for policy in (claim_names.CLAIM_PODS_POLICY, claim_names.EXTENDED_POLICY):
+        assert ("ValidatingAdmissionPolicyBinding", policy) in found

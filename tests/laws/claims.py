@@ -27,7 +27,7 @@ from cluster.kube.resources import (
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.claims import DeviceClass, ResourceClaim, ResourceSlice
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod, Resources
+from cluster.objects.pods import Pod, Resources, may_have_claims
 from cluster.process.clock import Clock
 from tests.laws.changes import WATCHED, Change
 
@@ -157,7 +157,7 @@ def _empty(clock: Clock) -> ClusterCache:
 
 
 def _show(pod: Pod, cache: ClusterCache) -> Pod:
-    if not pod.spec.resource_claims:
+    if not may_have_claims(pod):
         return pod
     found, node = _with_limits(cache.with_claims(pod)), pod.spec.node_name or ""
     held = {one.device for one in found.claims.held if one.node == node} if found.claims else set()

@@ -53,6 +53,10 @@ class CachedClusterView:
         """What a new pod's claims will ask for, as far as their templates exist."""
         return self._cache.foreseen_claims(pod)
 
+    def is_by_claims(self, pod: Pod) -> bool:
+        """Whether kube-scheduler allocates claims for the pod."""
+        return self._cache.is_by_claims(pod)
+
     def models(self) -> frozenset[str]:
         """The models of all devices that agents have published."""
         return frozenset(device.model for _, view, _ in self._seen() for device in view.devices)

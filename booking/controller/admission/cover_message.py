@@ -4,23 +4,28 @@ from datetime import UTC, datetime
 from typing import Final
 
 from booking.wording import clipped, counted
+from cluster.decide.claims.extended import unbookable
 from cluster.decide.coverage import Coverage, Kind
 from cluster.decide.entitlement import Candidate
+from cluster.objects.claims import PodClaims
 from cluster.objects.pods import Pod
 
 _NAMED: Final = 2
 """How many pods a message names; it counts the others."""
 
 
-def clause(found: Coverage, namespace: str) -> str:
+def clause(found: Coverage, namespace: str, claims: PodClaims | None = None) -> str:
     """The verdict in words, as an unfinished sentence: the caller adds what follows from it.
 
     Args:
         found: the verdict.
         namespace: the pod's namespace; pods of other namespaces are named with theirs.
+        claims: what the pod asks for by claims.
     """
     booking, asks = found.booking, found.asks
     if asks is None and found.kind == "unbookable":
+        if claims and claims.resources:
+            return unbookable(claims.resources)
         return "Bookings cover devices of one kind, and this pod asks for several"
     if booking is None or asks is None:
         return "No running booking"

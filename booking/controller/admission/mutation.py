@@ -107,7 +107,7 @@ def stripped(
 
     It keeps its scheduler and its PriorityClass unless they are ours: those are for pods with GPUs only.
     ``zero``: the GPU resources that a LimitRange would give it after us; ``claims``: what it calls its claims
-    for GPUs.
+    for GPUs (``PodClaims.names``).
     """
     given_back = _unasked(_given_back(pod, scheduler))
     spec = spec_without_gpu(dict(given_back["spec"]), zero=zero, claims=claims)

@@ -6,8 +6,9 @@ that cannot be granted is refused. If no booking covers it, no GPU is free and t
 without a GPU instead. Keys reserved for us are removed from every pod, unless our own reclaimer created it.
 Everything else is left unchanged.
 
-Where claims can be booked, a pod with claims gets its user and our scheduler, too: one scheduler must
-allocate all claims, and what they ask for may not be known yet. If it is GPUs, the pod is one with GPUs.
+Where claims can be booked, a pod with claims, also for extended resources, gets its user and our scheduler:
+one scheduler must allocate all claims, and what they ask for may not be known yet. If it is GPUs, the pod is
+one with GPUs.
 
 A pod that other webhooks have changed since is shown a second time, as the last one (``is_last``). Its class
 and scheduler are then decided again by what it requests now.
@@ -45,6 +46,7 @@ from booking.controller.admission.sharing_dialects.translation import (
 )
 from booking.controller.gpu_stripping import GROUPS, NOTHING, spec_without_gpu_defaults
 from cluster import names
+from cluster.decide.claims.extended import INSTEAD
 from cluster.decide.coverage import Coverage, coverage
 from cluster.decide.entitlement import UserCoverage
 from cluster.decide.identity import UsersOf
@@ -102,6 +104,9 @@ class ClusterView(Protocol):
 
     def claims(self, pod: Pod, /) -> PodClaims | None:
         """What a new pod's claims will ask for, as far as their templates exist; None if that is no GPU."""
+
+    def is_by_claims(self, pod: Pod, /) -> bool:
+        """Whether kube-scheduler allocates claims for the pod, if they can be booked."""
 
     def models(self) -> frozenset[str]:
         """The models of GPUs that the cluster has."""
@@ -170,7 +175,7 @@ class _Case:
         """What covers the pod, or why nothing does; the consequences are left out."""
         if self.whose.user is None:
             return f"{self.whose.why}, so this pod is nobody's"
-        return clause(self.found, self.namespace.name) if self.found else UNKNOWN
+        return clause(self.found, self.namespace.name, self.stored.claims) if self.found else UNKNOWN
 
     def granted(self, now: datetime) -> datetime | None:
         """The instant until which MAIA has granted the pod its GPUs, if that is in the future."""
@@ -269,7 +274,7 @@ class Review:
         forged = () if from_us or request.is_last else tuple(ours)
         notes = (*([_ignored(ours)] if forged else []), *not_given, *shares.warnings)
         kept = bare if from_us else _cleaned(bare, replaced_stays=request.is_last)
-        by_claims = self.claims and bool(pod.spec.resource_claims)
+        by_claims = self.claims and view.is_by_claims(pod)
         claims = view.claims(_in_namespace(pod, request.namespace)) if by_claims else None
         if claims is None and not asks_for_gpus(pod):
             other = _NoGpu(request, received, kept, until, notes, forged, zero)
@@ -277,7 +282,8 @@ class Review:
         case = self._case(request, kept, view, now, is_certain=is_certain, until=until, claims=claims)
         case = replace(case, limits=shares.replaced, groups=self._groups_of(request))
         never = [f"{claims.refusal}: no node gives it its GPUs."] if claims and claims.refusal else []
-        notes = (*never, *notes, *unreadable(pod.metadata.annotations or {}), *nameless_gang(pod))
+        instead = [INSTEAD] if claims and claims.resources else []
+        notes = (*never, *notes, *instead, *unreadable(pod.metadata.annotations or {}), *nameless_gang(pod))
         strips, queues = self._strips(request, case, now), self._queues(case, now)
         gang = gang_of(case.stored) if self.gives_turns() else None
         room = view.room(case.stored) if is_certain and (strips or queues) else "unknown"
@@ -379,14 +385,15 @@ class Review:
     def _queues(self, case: _Case, now: datetime) -> bool:
         """Whether the pod waits behind our gate if no GPU is left: it has no guarantee and names no node.
 
-        There are no turns for shares of a GPU.
+        There are no turns for shares of a GPU, and nothing is kept for extended resources.
         """
         is_guaranteed = case.granted(now) or (case.found and case.found.cover)
         if is_guaranteed or case.stored.spec.node_name:
             return False
         claims = case.stored.claims
         is_share = asks_for_shares(case.stored) or (claims is not None and claims.memory > 0)
-        return not is_share if self.gives_turns() else self.queue_gate
+        is_extended = claims is not None and bool(claims.resources)
+        return not is_extended and (not is_share if self.gives_turns() else self.queue_gate)
 
     def _gpu_removed(self, case: _NoGpu) -> Outcome:
         request, received, notes = case.request, case.received, case.notes

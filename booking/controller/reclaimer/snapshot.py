@@ -105,7 +105,7 @@ class ReclaimerSnapshot:
 
     def state_for(self, pod: Pod) -> str | None:
         """What a plan for this pod rests on (``hold.encode_versions``): for one with claims those, too."""
-        without = frozenset() if pod.spec.resource_claims else _OF_CLAIMS
+        without = frozenset() if pod.spec.resource_claims or pod.claims else _OF_CLAIMS
         return encode_versions({k: v for k, v in self.reached.items() if k not in without}) or None
 
     @cached_property

@@ -57,6 +57,7 @@ class Stopping:
         webhook = without(self._kube, MUTATING_WEBHOOKS, names.WEBHOOK)
         policy = without(self._kube, POLICY_BINDINGS, names.GPU_PODS_POLICY)
         without(self._kube, POLICY_BINDINGS, claim_names.CLAIM_PODS_POLICY)
+        without(self._kube, POLICY_BINDINGS, claim_names.EXTENDED_POLICY)
         if webhook or policy or last:
             self._report("GPU Booking does not see new pods from now on.")
         return None

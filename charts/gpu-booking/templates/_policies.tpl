@@ -104,6 +104,27 @@ annotation gives none.
 {{- end }})
 {{- end }}
 
+{{/* CEL: whether a pod asks for an extended resource. Argument: a condition on its name `r`, and on `amounts[r]`. */}}
+{{- define "gpu-booking.asks-by-extended-resource" -}}
+(dyn(object.spec.containers) + dyn(object.spec.?initContainers.orValue([]))).exists(c,
+  [c.?resources.?requests.orValue({}), c.?resources.?limits.orValue({})].exists(amounts,
+    amounts.exists(r, {{ . }})))
+{{- end }}
+
+{{/*
+CEL: whether Kubernetes may make a claim for a pod's extended resources. Which ones a DeviceClass names cannot be known in a
+match condition; the rest of them is sorted out by the webhook.
+*/}}
+{{- define "gpu-booking.may-be-by-claim" -}}
+{{ include "gpu-booking.asks-by-extended-resource" "r.contains('/') && (!r.contains('kubernetes.io/') || r.startsWith('deviceclass.resource.kubernetes.io/'))" }}
+{{- end }}
+
+{{/* CEL: whether a pod has claims, or gets one by Kubernetes' own resource name for a DeviceClass. */}}
+{{- define "gpu-booking.has-claims" -}}
+(object.spec.?resourceClaims.orValue([]).size() > 0
+|| {{ include "gpu-booking.asks-by-extended-resource" "r.startsWith('deviceclass.resource.kubernetes.io/')" }})
+{{- end }}
+
 {{/* CEL: the words by which a message names the pod. */}}
 {{- define "gpu-booking.pod" -}}
 'Pod ' + object.metadata.?name.orValue(object.metadata.?generateName.orValue('without a name'))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -20,6 +21,8 @@ from cluster.objects.claims import (
 )
 
 Judge = Callable[[Terms], Accepted]
+_EXTENDED: Final = "/"
+"""The claim for extended resources among those that the pod names: no name of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,23 @@ class Rules:
     """None where nobody plans: then any device would do, as kube-scheduler chooses it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """What a pod asks for by extended resources (``extended``)."""
+
+    resources: tuple[str, ...]
+    """Those that give our devices."""
+    claim: ResourceClaim
+    """The claim that kube-scheduler has made for them, or would make."""
+
+
 def requested_by(
     claims: Mapping[str, ResourceClaim | None],
     classes: Mapping[str, DeviceClass],
     rules: Rules,
     *,
     are_new: bool = False,
+    extended: Extended | None = None,
 ) -> PodClaims | None:
     """What a pod with these claims asks for; None if that is none of our devices.
 
@@ -46,7 +60,10 @@ def requested_by(
         classes: name -> DeviceClass.
         rules: our driver, and how expressions are judged.
         are_new: whether they are as users send them: our toleration is still to come.
+        extended: what the pod asks for by extended resources; None if that is nothing.
     """
+    if extended:
+        claims = {**claims, _EXTENDED: extended.claim}
     known = {name: one for name, one in claims.items() if one is not None}
     wanted_by = {name: tuple(_requests(one, classes, rules.driver)) for name, one in known.items()}
     called = [name for name, one in known.items() if wanted_by[name] or held_by(one, rules.driver)]
@@ -64,24 +81,29 @@ def requested_by(
             tolerated(known[name]),
         )
         for name in called
+        if name != _EXTENDED or known[name].metadata.uid
     )
+    resources = extended.resources if extended and _EXTENDED in called else ()
     keys = tuple(key for *_, key in by_uid)
     found = PodClaims(
         count=count,
         uids=tuple(uid for uid, *_ in by_uid),
         counts=tuple(number for _, number, _ in by_uid),
-        names=tuple(called),
+        names=(*(name for name in called if name != _EXTENDED), *resources),
         keys=keys,
         held=held,
         memory=_memory(held, waiting),
         refused=tuple(
             one.refused for name in called for one in wanted_by[name] if one.refused != NONE_REFUSED
         ),
+        resources=resources,
     )
     if rules.judge is None or not waiting:
         return found
     if refusal := refusal_of(waiting, rules.judge):
         return msgspec.structs.replace(found, problem=refusal, refusal=refusal, accepted=frozenset())
+    if resources:  # nobody plans with it, but what would do is told
+        return _judged(found, waiting, rules.judge) if len(waiting) == 1 else found
     are_marked = are_new or all(keys)
     problem = problem_of(ours, waiting, missing=len(claims) - len(known), are_marked=are_marked)
     if held:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cluster import names
+from cluster.decide.claims.extended import INSTEAD, unbookable
 from cluster.decide.coverage import Coverage, coverage
 from cluster.decide.entitlement import Candidate, candidate_on
 from cluster.decide.explain.snapshot import ExplanationSnapshot, at, counted, listed
@@ -24,6 +25,8 @@ class Covered:
     found: Coverage
     over: Booking | None
     """The user's booking that ended last."""
+    resources: tuple[str, ...] = ()
+    """The extended resources that DRA satisfies by which it asks: no booking covers it."""
 
     @property
     def booking(self) -> Booking | None:
@@ -43,7 +46,8 @@ def covered(pod: Pod, snapshot: ExplanationSnapshot) -> Covered:
         for one in user_coverage.bookings
         if one.spec.end <= snapshot.now and one.spec.start < one.spec.end
     ]
-    return Covered(user, found, max(over, key=lambda one: (one.spec.end, one.name), default=None))
+    last = max(over, key=lambda one: (one.spec.end, one.name), default=None)
+    return Covered(user, found, last, pod.claims.resources if pod.claims else ())
 
 
 def _asks(pod: Pod, snapshot: ExplanationSnapshot) -> Candidate | None:
@@ -66,6 +70,8 @@ def messages(pod: Pod, known: Covered) -> Iterator[str]:
     found = known.found
     if known.user is None:
         yield "So no booking can cover it."
+    elif known.resources:
+        yield f"{unbookable(known.resources)}."
     elif found.asks is None and found.kind == "unbookable":
         yield "Bookings cover devices of one kind, and it asks for several."
     elif found.booking is None or found.asks is None:
@@ -144,6 +150,8 @@ def changes(known: Covered) -> Iterator[str]:
             "A pod belongs to the person who creates it. For pods of controllers an administrator writes "
             f"the owner on the namespace ({names.OWNER})."
         )
+    elif known.resources:
+        yield INSTEAD
     elif found.kind == "covered" and found.booking:
         until = at(found.booking.spec.end)
         yield f"Extending the booking {found.booking.name} before {until} keeps its cover."

@@ -81,6 +81,12 @@ def _reasons(request: GpuRequest, nodes: list[NodeView], resource: str, needed: 
     of_model = request.selector.text
     everything = [view.all_by_model.get(resource, {}) for view in nodes]
     models = sorted({model for groups in everything for model in groups})
+    by_claim = sum(names.CLAIM_RESOURCE in view.all_by_model for view in nodes)
+    if not models and by_claim and resource != names.CLAIM_RESOURCE:
+        yield reasons.NOT_PUBLISHED.of_all(
+            f"No node has {kind} for {resource}: {by_claim} of {len(nodes)} nodes give GPUs by claims only,"
+            " also where a DeviceClass names that resource."
+        )
     if not models:
         yield reasons.NOT_PUBLISHED.of_all(f"No node has {kind}.")
     largest = max((sum(map(len, groups.values())) for groups in everything), default=0)

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.cache import ClaimOptions, ClusterCache
+from cluster.decide.entitlement import candidate
 from cluster.fake.clock import FakeClock
 from cluster.kube.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, Resource
 from cluster.objects.inventory import encode_inventory
@@ -159,3 +160,43 @@ def test_a_claim_that_two_pods_have_is_one_share_and_a_pod_may_have_two_claims_o
     cache = cache_of((DEVICE_CLASSES, CLASS), *SHARES[:2], SHARES[3], (PODS, pod("b", "ten")))
     with cache.locked() as ledger:
         assert ledger.view("n0").held[DEVICE.uuid].memory == 10 * 1024
+
+
+EXTENDED = f"{claim_names.CLASS_RESOURCE_PREFIX}gpu"
+
+
+def asking(node: str | None, **status: Any) -> dict[str, Any]:
+    raw = pod("a")
+    raw["metadata"]["annotations"] = {names.USER: "alice"}
+    limits = {"limits": {EXTENDED: "1"}}
+    raw["spec"] = {"containers": [{"name": "main", "resources": limits}], "nodeName": node}
+    return {**raw, "status": status}
+
+
+BY_RESOURCE: tuple[tuple[Resource[Any], dict[str, Any]], ...] = (
+    (NODES, NODE),
+    (DEVICE_CLASSES, CLASS),
+    (RESOURCE_CLAIMS, claim("a") | {"metadata": claim()["metadata"] | {"ownerReferences": [{"uid": "a"}]}}),
+    (PODS, asking("n0", extendedResourceClaimStatus={"resourceClaimName": "shared"})),
+)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(len(BY_RESOURCE)))))
+def test_the_claim_for_an_extended_resource_is_its_pods_in_any_order(order: tuple[int, ...]) -> None:
+    cache = cache_of(*(BY_RESOURCE[number] for number in order))
+    with cache.locked() as ledger:
+        assert ledger.view("n0").holders(DEVICE.uuid) == ("a",)
+    assert candidate(cache.pods["a"], held=None, models={}) is None, "no booking covers it"
+
+
+def test_a_claim_of_another_pod_is_not_believed_to_be_the_one_for_its_extended_resources() -> None:
+    cache = cache_of(*BY_RESOURCE[:2], (RESOURCE_CLAIMS, claim("b")), BY_RESOURCE[3])
+    with cache.locked() as ledger:
+        assert ledger.view("n0").holders(DEVICE.uuid) == ("claim",)
+
+
+def test_before_its_claim_is_made_it_waits_for_a_gpu() -> None:
+    cache = cache_of(*BY_RESOURCE[:2], (PODS, asking(None)))
+    assert cache.pods["a"].claims
+    assert cache.pods["a"].claims.resources == (EXTENDED,)
+    assert cache.is_by_claims(cache.pods["a"])

@@ -99,9 +99,13 @@ class Bench:
         assert label == self.way.whose
         return label, self.change.waits is not None
 
-    def pod(self, name: str, claim: str) -> None:
-        spec = {"nodeName": NODE, "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}]}
-        self.kube.put(PODS, {"metadata": {"name": name, "namespace": TEAM}, "spec": spec})
+    def pod(self, name: str, claim: str, *, is_extended: bool = False) -> None:
+        """A pod of the node with a claim; ``is_extended``: made for its extended resources."""
+        named = {"resourceClaims": [{"name": "gpu", "resourceClaimName": claim}]}
+        status = {"extendedResourceClaimStatus": {"resourceClaimName": claim}}
+        meta = {"name": name, "namespace": TEAM}
+        spec = {"nodeName": NODE, **({} if is_extended else named)}
+        self.kube.put(PODS, {"metadata": meta, "spec": spec, "status": status if is_extended else {}})
 
     def offer(self, *devices: str) -> None:
         body = {"driver": names.DRA_DRIVER, "nodeName": NODE, "devices": [{"name": one} for one in devices]}
@@ -115,7 +119,10 @@ class Bench:
         (self.folder / NAME).write_text(text)
 
 
-def test_l1_another_plugin_does_not_begin_before_the_last_claim_is_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_extended", [False, True])
+def test_l1_another_plugin_does_not_begin_before_the_last_claim_is_over(
+    tmp_path: Path, *, is_extended: bool
+) -> None:
     bench = Bench(tmp_path)
     lab = bench.lab
     assert bench.look() == ("dra", False)
@@ -123,7 +130,7 @@ def test_l1_another_plugin_does_not_begin_before_the_last_claim_is_over(tmp_path
     running = lab.claim("running", allocation("gpu-0"))
     assert isinstance(lab.driver.prepare(running), PreparedClaim)
     lab.claim("starting", allocation("gpu-1"))
-    bench.pod("starts", "starting")
+    bench.pod("starts", "starting", is_extended=is_extended)
     lab.claim("of-another-node", allocation("gpu-1", driver="nic.example.org"))
     bench.pod("elsewhere", "of-another-node")
 

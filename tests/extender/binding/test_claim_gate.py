@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.cache import ClaimOptions
 from cluster.fake import FakeClock, FakeKube
 from cluster.kube.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS
@@ -108,3 +108,20 @@ def test_a_pod_whose_claim_is_gone_or_has_devices_elsewhere_is_refused(gate: Gat
     gate.kube.delete(RESOURCE_CLAIMS, "mine", namespace="team")
     with pytest.raises(BindError, match="is gone"):
         gate.passed()
+
+
+def test_the_claim_for_an_extended_resource_passes_the_gate_like_others(gate: Gate) -> None:
+    """kube-scheduler has made it just now, and its pod's status names it."""
+    limits = {"limits": {f"{claim_names.CLASS_RESOURCE_PREFIX}gpu": "1"}}
+    spec = {"containers": [{"name": "main", "resources": limits}]}
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "mine"}}
+    asks = gate.kube.put(PODS, {"metadata": {"name": "r", **WHERE}, "spec": spec})
+    gate.pod = asks
+    with pytest.raises(NotNowError, match="no devices"):
+        gate.passed()
+    gate.pod = gate.kube.put(PODS, {"metadata": {"name": "r", **WHERE}, "spec": spec, "status": status})
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "r", "uid": gate.pod.metadata.uid}
+    gate.kube.patch(RESOURCE_CLAIMS, "mine", {"metadata": {"ownerReferences": [owner]}}, namespace="team")
+    claims = gate.passed().claims
+    assert claims is not None
+    assert claims.node == "n0"

@@ -57,7 +57,7 @@ class Calls:
             return None
         if found.metadata.uid != meta.uid:
             return None
-        claims = self._claims(read(found)) if found.spec.get("resourceClaims") else None
+        claims = self._claims(read(found))
         return msgspec.structs.replace(found, gpu_claims=claims.names) if claims else found
 
     def named(self, name: str, namespace: str) -> Pod | None:

@@ -63,6 +63,9 @@ class FakeClusterView:
     def claims(self, _pod: Pod) -> PodClaims | None:
         return self.by_claims
 
+    def is_by_claims(self, pod: Pod) -> bool:
+        return bool(pod.spec.resource_claims)
+
     def models(self) -> frozenset[str]:
         return self.gpu_models
 

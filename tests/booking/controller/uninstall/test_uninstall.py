@@ -51,10 +51,12 @@ def test_what_keeps_gpus_for_claims_is_removed_and_rules_of_others_stay() -> Non
     world.kube.put(TAINT_RULES, {"metadata": {"name": "ours", "labels": {names.HOLD_OF: "uid-a"}}})
     world.kube.put(TAINT_RULES, {"metadata": {"name": "twice", "labels": {names.CONFLICT_TAINT: "true"}}})
     world.kube.put(TAINT_RULES, {"metadata": {"name": "theirs"}})
-    world.kube.put(POLICY_BINDINGS, {"metadata": {"name": claim_names.CLAIM_PODS_POLICY}})
+    policies = (claim_names.CLAIM_PODS_POLICY, claim_names.EXTENDED_POLICY)
+    for name in policies:
+        world.kube.put(POLICY_BINDINGS, {"metadata": {"name": name}})
     assert world.uninstall(), world.reports
     assert [one.metadata.name for one in world.kube.list(TAINT_RULES).items] == ["theirs"]
-    assert not world.is_there(POLICY_BINDINGS, claim_names.CLAIM_PODS_POLICY)
+    assert not any(world.is_there(POLICY_BINDINGS, name) for name in policies)
 
 
 def test_the_mirrors_lease_is_removed_too_when_bookings_are_not_kept() -> None:

@@ -6,9 +6,11 @@ import msgspec
 import pytest
 
 from cluster import names
+from cluster.decide.claims.extended import INSTEAD
 from cluster.decide.explain import ExplanationSnapshot
 from cluster.decide.explain.cover import Covered, changes, covered, messages, whose
 from cluster.objects.bookings import Booking
+from cluster.objects.claims import PodClaims
 from tests.cluster.decide.explain.snapshots import DAY, NOW, alices, running, snapshot
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a_booking, a_pod
 
@@ -269,3 +271,11 @@ def test_no_running_booking_is_reported_for_a_leaving_pod() -> None:
     pod = running().terminating()
     known = _known(pod, bookings=(a_booking(),))
     assert (known.user, known.booking, known.found.kind) == ("alice", None, "unbookable")
+
+
+def test_a_pod_that_asks_by_an_extended_resource_learns_what_to_write_instead() -> None:
+    claims = PodClaims(count=1, resources=("example.com/gpu",))
+    pod = msgspec.structs.replace(alices().obj, claims=claims)
+    known = covered(pod, snapshot(alices(), bookings=(a_booking(),)))
+    assert "example.com/gpu" in "".join(messages(pod, known))
+    assert list(changes(known)) == [INSTEAD]
