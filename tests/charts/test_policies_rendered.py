@@ -32,7 +32,8 @@ def binders(documents: list[Document]) -> str:
 
 
 def test_the_manual_has_a_row_for_every_policy(render: Render) -> None:
-    documents = render({"policies": {"binders": {"restricted": True}}})
+    claims = {"dra": {"enabled": True, "booking": True}}
+    documents = render({"policies": {"binders": {"restricted": True}}} | claims)
     there = {name.removeprefix("gpu-booking-") for kind in KINDS for name in of_kind(documents, kind)}
     _, section = (MANUAL / "admission.md").read_text().split("## What the API server refuses")
     rows = re.findall(r"^\| `([a-z-]+)`[^|]*\|", section.partition("\n#")[0], re.MULTILINE)
