@@ -49,6 +49,7 @@ from deviceplugin.kubelet.registrations import Registrations
 from deviceplugin.kubelet.root_in_use import root_in_use
 from deviceplugin.kubelet.second_plugin import GIVES_NO_CLAIMS, OtherPlugin, none_is_there
 from deviceplugin.metrics import AgentMetrics
+from deviceplugin.nvml.numa import pcie_root_from_sysfs
 from deviceplugin.plugin import DevicePlugin
 from deviceplugin.preparation import Folders, Preparation
 from deviceplugin.process.loop_watchdog import WatchedClock
@@ -311,6 +312,7 @@ def _claims(
         is_ending=is_ending,
         is_waiting=is_waiting,
         neighbours=neighbours,
+        root_of=pcie_root_from_sysfs(settings.sys_root),
     )
 
 

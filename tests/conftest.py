@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from devcluster import limits
 from devcluster.errors import ClusterError
 from devcluster.machine import remove_left_behind
+from tests.components import has_none, is_misplaced
 from tests.leftovers import Leftovers, adopt_orphans
 from tests.running.turn import starts_clusters, turn
 
@@ -22,6 +24,18 @@ settings.register_profile("soak", settings.get_profile("any machine"), stateful_
 settings.load_profile("any machine")
 
 LONGEST_FIRST = ("e2e", "controlplane")
+LONG_MODULES = (
+    "tests/browser/test_booking.py",
+    "tests/browser/test_demo.py",
+    "tests/browser/test_pages.py",
+    "tests/charts/test_rendered.py",
+    "tests/deviceplugin/test_agent_process.py",
+    "tests/fairness/test_invariants.py",
+    "tests/scenarios/test_gangs.py",
+    "tests/scenarios/test_serving.py",
+    "tests/scenarios/test_shares_of_many.py",
+)
+"""Each is played by one worker: at the end of a run it would leave the other one without work."""
 SEEDS = ("--randomly-seed", "--hypothesis-seed")
 HISTORIES = "HISTORY_SEED"
 
@@ -44,15 +58,28 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
         return (yield)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Modules without such a test are not imported by a run of component tests."""
+    return True if config.option.markexpr == "component" and has_none(collection_path) else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Workers end together if the long modules are not the last; within each kind the order is random."""
     items.sort(key=_rank)
 
 
-def _rank(item: pytest.Item) -> int:
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A component test that a run of these alone would not find is not played by any."""
+    if is_misplaced(item):
+        raise pytest.UsageError(f"{item.path} has a component test: name it in tests/components.py")
+
+
+def _rank(item: pytest.Item) -> tuple[int, bool]:
     marked = [place for place, name in enumerate(LONGEST_FIRST) if item.get_closest_marker(name)]
-    return marked[0] if marked else len(LONGEST_FIRST)
+    is_long = item.nodeid.split("::")[0] in LONG_MODULES
+    return (marked[0] if marked else len(LONGEST_FIRST)), not is_long
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -3,7 +3,7 @@
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -80,13 +80,14 @@ class ClaimServing:
         is_ending: bool = False,
         is_waiting: bool = False,
         neighbours: Neighbours | None = None,
+        root_of: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         """Nothing is served yet.
 
         With ``has_counters`` MIG devices have them, if they are stored. With ``is_ending`` the node gives its
         GPUs in another way now: none are offered, claims only end. With ``is_waiting`` it is to do so: none
         are offered, but claims that have one go on. While ``neighbours`` knows of somebody none are offered,
-        and nothing is prepared anew.
+        and nothing is prepared anew. ``root_of`` knows the PCIe root of a PCI address.
         """
         self._is_ending = is_ending
         self._is_waiting = is_waiting
@@ -97,7 +98,7 @@ class ClaimServing:
         self._sources = sources
         self._clock = clock
         self._devices: dict[str, NodeDevice] = {}
-        self._around = Surroundings()
+        self._around = Surroundings(root_of=root_of)
         self._known = False
         pool = self._pool(endpoints.driver, node)
         self.driver = ClaimDriver(
@@ -136,8 +137,8 @@ class ClaimServing:
         """Take over a report of the NVML thread."""
         self._devices = offered(report.devices)
         if report.versions:
-            self._around = Surroundings(
-                driver_version=report.versions.driver, cuda_version=report.versions.cuda
+            self._around = replace(
+                self._around, driver_version=report.versions.driver, cuda_version=report.versions.cuda
             )
         self._known = True
         self.publisher.wake()

@@ -4,7 +4,7 @@ Attributes and capacities have the names of NVIDIA's driver, so that expressions
 Source: NVIDIA k8s-dra-driver-gpu 25.x, Kubernetes 1.37 (resource/v1/types.go: limits).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ MOST: Final = 64
 CONSUMES: Final = "consumesCounters"
 PCI_ATTRIBUTE: Final = "resource.kubernetes.io/pciBusID"
 NUMA_ATTRIBUTE: Final = "resource.kubernetes.io/numaNode"
+ROOT_ATTRIBUTE: Final = "resource.kubernetes.io/pcieRoot"
 LEAST_SHARE: Final = 256
 """MiB: a request for less is one for so much. A process takes about as much before it allocates any."""
 LONGEST_STRING: Final = 64
@@ -46,11 +47,13 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What is true of all devices of the node."""
+    """What is true of all devices of the node, and where they are in it."""
 
     driver_version: str | None = None
     """As NVML reports it: ``580.159.04``."""
     cuda_version: tuple[int, int] | None = None
+    root_of: Callable[[str], str | None] = lambda _: None
+    """PCI address -> its PCIe root: ``pci0000:00``."""
 
 
 def offered(devices: Iterable[NodeDevice]) -> dict[str, NodeDevice]:
@@ -148,6 +151,7 @@ def _attributes(device: NodeDevice, around: Surroundings) -> dict[str, dict[str,
         "profile": part.profile if part else None,
         "parentUUID": device.published.parent,
         PCI_ATTRIBUTE: device.pci or None,
+        ROOT_ATTRIBUTE: around.root_of(device.pci) if device.pci else None,
     }
     versions = {
         "cudaComputeCapability": f"{compute[0]}.{compute[1]}.0" if compute else None,

@@ -9,16 +9,14 @@ import pytest
 from booking.principals import Principal
 from booking.server.records import BookingRequest
 from cluster import names
-from cluster.kube.resources import BOOKINGS, LEASES, PODS
+from cluster.kube.resources import BOOKINGS, PODS
 from cluster.objects.pods import asks_for_gpus, is_live
-from cluster.objects.scheduling_gates import is_queued
 from demo.lab.life import gpus_of
 from demo.lab.nodes import LAB, devices_of
 from demo.lab.people import EVERYBODY, namespace_of
 from demo.lab.pods import SHARE, SHARERS
-from tests.demo.watched_site import a_site, texts
+from tests.demo.watched_site import a_site, go_through, texts
 
-DAY = 86400.0
 JOB = "alice-job-1"
 ALICE = Principal(user="alice", name="alice")
 
@@ -40,26 +38,9 @@ def test_alices_booked_pod_takes_a_gpu_of_bobs_who_is_warned_leaves_and_comes_ba
         assert "came back without a GPU" in happened
 
 
-def test_a_day_is_gone_through_with_all_that_happens_in_it(tmp_path: Path) -> None:
-    with a_site(tmp_path) as (site, _):
-        before = site.clock.now()
-        old = {pod.metadata.uid for pod in site.kube.list(PODS).items}
-        site.go_on(DAY)
-        assert site.clock.now() - before == timedelta(days=1)
-        assert site.is_ready()
-        assert site.server.following.unready_reason() is None
-        newest = min(lease.spec.renew_time for lease in site.kube.list(LEASES).items if lease.spec.renew_time)
-        assert site.clock.now() - newest < timedelta(seconds=60)
-        pods = [pod for pod in site.kube.list(PODS).items if is_live(pod)]
-        assert {pod.metadata.uid for pod in pods} - old, "Jobs are done, and others are begun."
-        assert any(map(is_queued, pods)), "There is a line."
-        assert sum(map(gpus_of, pods)) > 0.6 * sum(count for _, count in LAB)
-        running = {
-            b.name
-            for b in site.kube.list(BOOKINGS).items
-            if b.is_running(site.clock.now()) and b.spec.user not in ("alice", "bob")
-        }
-        assert {pod.metadata.annotation(names.BOOKING) for pod in pods} >= running
+def test_six_hours_are_gone_through_with_all_that_happens_in_them(tmp_path: Path) -> None:
+    """A whole day is in tests/long/demo."""
+    go_through(tmp_path, timedelta(hours=6))
 
 
 def test_the_lab_has_a_month_of_bookings_a_maintenance_and_one_booking_at_risk(tmp_path: Path) -> None:

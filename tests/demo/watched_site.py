@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from booking.server.cluster_status.snapshot import take
 from booking.server.cluster_status.viewer import Viewer
 from cluster import names
 from cluster.fake.clock import START
-from cluster.kube.resources import PODS
-from cluster.objects.pods import Pod
+from cluster.kube.resources import BOOKINGS, LEASES, PODS
+from cluster.objects.pods import Pod, is_live
+from cluster.objects.scheduling_gates import is_queued
 from demo.actions import Actions
-from demo.lab.nodes import devices_of
+from demo.lab.life import gpus_of
+from demo.lab.nodes import LAB, devices_of
 from demo.site import Site
 from tests.laws.memory import watch_memory
 from tests.laws.watcher import LawWatcher
@@ -82,3 +85,26 @@ def a_site(folder: Path, *, nodes: int = 6, empty: bool = False) -> Iterator[tup
 def texts(site: Any, name: str) -> list[str]:
     """What has happened to a pod, the oldest first."""
     return [entry.text for entry in reversed(site.feed.newest()) if entry.name == name]
+
+
+def go_through(folder: Path, span: timedelta) -> None:
+    """Let so much time pass at once in a new site; everything that the lab does in it has happened then."""
+    with a_site(folder) as (site, _):
+        before = site.clock.now()
+        old = {pod.metadata.uid for pod in site.kube.list(PODS).items}
+        site.go_on(span.total_seconds())
+        assert site.clock.now() - before == span
+        assert site.is_ready()
+        assert site.server.following.unready_reason() is None
+        newest = min(lease.spec.renew_time for lease in site.kube.list(LEASES).items if lease.spec.renew_time)
+        assert site.clock.now() - newest < timedelta(seconds=60)
+        pods = [pod for pod in site.kube.list(PODS).items if is_live(pod)]
+        assert {pod.metadata.uid for pod in pods} - old, "Jobs are done, and others are begun."
+        assert any(map(is_queued, pods)), "There is a line."
+        assert sum(map(gpus_of, pods)) > 0.6 * sum(count for _, count in LAB)
+        running = {
+            b.name
+            for b in site.kube.list(BOOKINGS).items
+            if b.is_running(site.clock.now()) and b.spec.user not in ("alice", "bob")
+        }
+        assert {pod.metadata.annotation(names.BOOKING) for pod in pods} >= running

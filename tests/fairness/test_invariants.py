@@ -4,11 +4,12 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.decide.fairshare import Reclaim, Shares, ShareSettings, Standing, Tenant, Tree
 from cluster.decide.fairshare.settings import DAY, HOUR, MINUTE, Amount
+from tests.draws import examples
 from tests.fairness.machines import Machines
 from tests.fairness.ours import FairShares
 from tests.fairness.rivals import Literal
@@ -131,7 +132,7 @@ def a_run(
     return simulation
 
 
-@settings(max_examples=40)
+@examples(20, 200)
 @given(jobs=JOBS, nodes=st.integers(1, 3), tree=TREES, groups=GROUP_OF)
 def test_reclaims_within_shares_end_and_are_never_reversed(
     jobs: list[tuple[int, str, int]], nodes: int, tree: Tree, groups: dict[str, str]
@@ -145,7 +146,7 @@ def test_reclaims_within_shares_end_and_are_never_reversed(
     assert not any(taken for at, _, taken in rule.deficits if at > HOUR_AFTER)
 
 
-@settings(max_examples=12)
+@examples(6, 100)
 @given(jobs=JOBS, nodes=st.integers(1, 2), weights=st.dictionaries(st.sampled_from("abc"), WEIGHTS))
 def test_nobody_starves_and_nobody_is_taken_more_than_three_times_a_day(
     jobs: list[tuple[int, str, int]], nodes: int, weights: dict[str, Fraction]

@@ -11,10 +11,11 @@ from itertools import product
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.kube.errors import ApiError
+from tests.draws import examples
 from tests.scenarios.serving import GPUS, ServedNode
 
 KINDS: Final = ("nodes", "leases", "pods")
@@ -103,7 +104,7 @@ def recover(node: ServedNode) -> None:
         node.pass_time(10)
 
 
-@settings(max_examples=300)
+@examples(100, 3_000)
 @given(HISTORIES, st.sampled_from((1, 2, GPUS)))
 def test_at_most_a_window_of_pods_is_lost_by_the_death_of_an_agent_in_any_order_of_events(
     history: list[str], window: int

@@ -34,7 +34,9 @@ PART = NodeDevice(
     part=MigFacts("MIG-0", "1g.10gb+me", 7, 0, 9728),
     gpu_instance=7,
 )
-AROUND = Surroundings(driver_version="580.159.04", cuda_version=(13, 0))
+AROUND = Surroundings(
+    driver_version="580.159.04", cuda_version=(13, 0), root_of={FACTS.pci: "pci0000:00"}.get
+)
 
 
 def test_a_gpu_has_the_attributes_of_nvidias_driver() -> None:
@@ -52,6 +54,7 @@ def test_a_gpu_has_the_attributes_of_nvidias_driver() -> None:
             "productName": {"string": "NVIDIA H100 80GB HBM3"},
             "resource.kubernetes.io/numaNode": {"int": 1},
             "resource.kubernetes.io/pciBusID": {"string": "0000:07:00.0"},
+            "resource.kubernetes.io/pcieRoot": {"string": "pci0000:00"},
             "type": {"string": "gpu"},
             "uuid": {"string": "GPU-0"},
         },

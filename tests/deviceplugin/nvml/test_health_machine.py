@@ -1,7 +1,5 @@
 """The health of GPUs through long random histories, compared with what a naive reference remembers."""
 
-from collections.abc import Callable
-
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -20,6 +18,7 @@ from deviceplugin.nvml.health import (
 )
 from deviceplugin.nvml.interface import EventKind, GpuEvent, RemappedRows
 from deviceplugin.nvml.xids import DEFAULT
+from tests.draws import examples
 
 QUIET = 60.0
 GPUS = ("GPU-a", "GPU-b")
@@ -129,7 +128,8 @@ class HealthMachine(RuleBasedStateMachine):
         } == self.latched
 
 
-TestHealthMachine: Callable[..., object] = HealthMachine.TestCase
+TestHealthMachine = HealthMachine.TestCase
+TestHealthMachine.settings = examples(30, 100)
 
 
 def test_nothing_but_an_answer_leads_back_to_healthy() -> None:
