@@ -106,11 +106,16 @@ def requested_by(
         return _judged(found, waiting, rules.judge) if len(waiting) == 1 else found
     are_marked = are_new or all(keys)
     problem = problem_of(ours, waiting, missing=len(claims) - len(known), are_marked=are_marked)
-    if held:
+    return _planned(found, waiting, rules.judge, problem)
+
+
+def _planned(found: PodClaims, waiting: list[Request], judge: Judge, problem: str | None) -> PodClaims:
+    """The same with what would do, or why that is not known."""
+    if found.held:
         problem = "some of its claims have their devices, and others have none"
     if problem:
         return msgspec.structs.replace(found, problem=problem, accepted=frozenset())
-    return _judged(found, waiting, rules.judge)
+    return _judged(found, waiting, judge)
 
 
 def _share_problem(waiting: list[Request], accepted: Accepted) -> str | None:
