@@ -96,7 +96,9 @@ def go_through(folder: Path, span: timedelta) -> None:
         assert site.clock.now() - before == span
         assert site.is_ready()
         assert site.server.following.unready_reason() is None
-        held = [lease.spec for lease in site.kube.list(LEASES).items if lease.spec.holder_identity]
+        leases = site.kube.list(LEASES).items
+        # In a leap the extender is not always asked, and renews its Lease only where it is.
+        held = [lease.spec for lease in leases if lease.metadata.name != names.VERDICT_LEASE]
         assert held
         oldest = min(lease.renew_time for lease in held if lease.renew_time)
         assert site.clock.now() - oldest < timedelta(seconds=60)
