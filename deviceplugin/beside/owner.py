@@ -92,6 +92,8 @@ def _existing_waits(was: Whose | None, held: Held) -> str | None:
 
 def _ours_waits(was: Whose | None, held: Held) -> str | None:
     """Why our plugin, which does not know another one's replicas, may not begin."""
+    if held.replicas is None and was == "existing":
+        return "it is not known which pods have replicas of GPUs by another plugin"
     if held.replicas:
         return f"pods have replicas of GPUs by another plugin ({held.replicas})"
     return _withdrawing(was, held)

@@ -36,6 +36,7 @@ CLAIMS, SLOTS, REPLICAS = Held(claims=("team/a",)), Held(slots=1), Held(replicas
         ("existing", "existing", SLOTS, None),  # its own replicas have such ids
         ("existing", "dra", Held(is_offered=True), "dra"),
         ("ours", "existing", REPLICAS, "existing"),
+        ("ours", "existing", Held(replicas=None), "existing"),
         ("ours", None, REPLICAS, "existing"),
         ("ours", "dra", Held(is_offered=True), "dra"),
         ("ours", "dra", CLAIMS, None),  # single devices are held back
