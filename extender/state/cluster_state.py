@@ -123,8 +123,7 @@ class ClusterState(ClusterCache):
             claims=claims,
         )
         self._scheduler, self._unanswered = scheduler, dict[str, float]()
-        self._booking_plans = BookingPlans(self)
-        self.index = EquivalenceCache(self, clock)
+        self._booking_plans, self.index = BookingPlans(self), EquivalenceCache(self, clock)
         """Which nodes fit which request."""
         pods = self.of(PODS)
         self.waiting: Final = pods.index(self._waits).live
@@ -138,8 +137,7 @@ class ClusterState(ClusterCache):
         """Rejections of kubelets that have not been reported yet."""
         self.soft = SoftReservations(clock)
         """Devices that pods whose bind has not arrived yet are about to get."""
-        self.hold_verdicts = HoldVerdicts(clock)
-        self.bind_queue = BindQueue(clock)
+        self.hold_verdicts, self.bind_queue = HoldVerdicts(clock), BindQueue(clock)
         self._views_beside: dict[str, tuple[NodeView, Holdings, NodeView]] = {}
         """Node -> its view, what is reserved there, and the view with both; some may be old."""
         self._verdicts_beside: dict[str, tuple[tuple[NodeView, AgentState, RequestKey], bool]] = {}

@@ -100,10 +100,6 @@ def requested_by(
     )
     if rules.judge is None or not waiting:
         return found
-    if refusal := refusal_of(waiting, rules.judge):
-        return msgspec.structs.replace(found, problem=refusal, refusal=refusal, accepted=frozenset())
-    if resources:  # nobody plans with it, but what would do is told
-        return _judged(found, waiting, rules.judge) if len(waiting) == 1 else found
     are_marked = are_new or all(keys)
     problem = problem_of(ours, waiting, missing=len(claims) - len(known), are_marked=are_marked)
     return _planned(found, waiting, rules.judge, problem)
@@ -111,6 +107,10 @@ def requested_by(
 
 def _planned(found: PodClaims, waiting: list[Request], judge: Judge, problem: str | None) -> PodClaims:
     """The same with what would do, or why that is not known."""
+    if refusal := refusal_of(waiting, judge):
+        return msgspec.structs.replace(found, problem=refusal, refusal=refusal, accepted=frozenset())
+    if found.resources:  # nobody plans with it, but what would do is told
+        return _judged(found, waiting, judge) if len(waiting) == 1 else found
     if found.held:
         problem = "some of its claims have their devices, and others have none"
     if problem:
