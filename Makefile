@@ -82,7 +82,7 @@ flakes: $(READY) ## List tests that failed and passed when repeated: defects to 
 	@$(BIN)/python -m tests.running.flakes
 
 soak: host-tests binaries ## Run what no other run has time for: histories of 10,000 steps, all variants, harm after harm (SOAK_MINUTES=30)
-	@$(PYTEST) -q $(PARALLEL) --timeout 3000 --hypothesis-profile=soak tests/properties tests/scenarios tests/fairness \
+	@$(PYTEST) -q $(PARALLEL) --timeout 3000 --hypothesis-profile=soak tests/properties tests/scenarios tests/fairness tests/deviceplugin/nvml \
 	  tests/booking/server/web/rest/test_openapi.py
 	@$(WITH_MAKE) $(PYTEST) -q -s tests/long/fire/soak_every_call.py tests/long/fire/soak.py tests/long/churn/soak.py \
 	  tests/booking/server/store/soak_crowd.py tests/booking/server/web/soak_memory.py

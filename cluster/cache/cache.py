@@ -52,7 +52,7 @@ from cluster.objects.bookings import Booking
 from cluster.objects.claims import PodClaims
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod
+from cluster.objects.pods import Pod, may_have_claims
 from cluster.process.clock import Clock
 from cluster.process.stop_events import nothing
 
@@ -153,7 +153,7 @@ class ClusterCache:
 
     def is_by_claims(self, pod: Pod) -> bool:
         """Whether kube-scheduler allocates claims for a pod, whichever driver's devices they are for."""
-        if self._claims is None:
+        if self._claims is None or not may_have_claims(pod):
             return False
         with self._lock:
             return self._claims.is_by_claims(pod)
@@ -165,7 +165,7 @@ class ClusterCache:
 
     def with_claims(self, pod: Pod) -> Pod:
         """A pod that does not come from our watch, with what its claims say, where they are followed."""
-        if self._claims is None:
+        if self._claims is None or not may_have_claims(pod):
             return pod
         with self._lock:
             return self._claims.read(pod)

@@ -96,9 +96,7 @@ class Claims:
         return self.read(pod)
 
     def read(self, pod: Pod) -> Pod:
-        """The same for a pod that may not be stored."""
-        if not may_have_claims(pod):
-            return pod
+        """The same for a pod that may not be stored, and may have claims."""
         claims = {one.name: self._claim(pod, one) for one in pod.spec.resource_claims or ()}
         found = requested_by(claims, self._classes, self._rules, extended=self._extended(pod))
         return pod if found == pod.claims else replace(pod, claims=found)

@@ -38,7 +38,7 @@ from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
 from cluster.objects.assignment import devices_of
-from cluster.objects.pods import Pod
+from cluster.objects.pods import Pod, extended_needs
 from cluster.process.clock import Clock
 from extender.binding.bind_decision import (
     AwaitsKubeletError,
@@ -169,7 +169,7 @@ class Bind:
                 )
             return self._decisions.renew(earlier)
         pod = self._state.remembered(arguments.pod_uid)
-        claims = self._state.with_claims(pod).claims if pod else None
+        claims = self._state.with_claims(pod).claims if pod and extended_needs(pod) else None
         if pod is None or (claims and claims.resources):
             # A claim for extended resources is made, and named in the pod's status, just before the bind.
             pod = self._read(arguments, until)

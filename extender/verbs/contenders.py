@@ -25,7 +25,7 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.request import GpuRequest
 from cluster.kube.resources import NODES
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod, may_have_claims
+from cluster.objects.pods import Pod
 from extender.policies import NOTHING
 from extender.policies.binpack import binpack
 from extender.state.cluster_state import ClusterState
@@ -110,6 +110,6 @@ def prefers(pod: Pod) -> bool:
     return bool(
         any(one.preferred for one in terms if one)
         or spec.topology_spread_constraints
-        or may_have_claims(pod)
+        or spec.resource_claims
         or (controller and controller.kind in SPREAD_BY_DEFAULT)
     )

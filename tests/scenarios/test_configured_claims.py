@@ -3,12 +3,10 @@
 import pytest
 
 from cluster import names
-from cluster.kube.errors import StatusError
-from cluster.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIMS
+from cluster.kube.resources import DEVICE_CLASSES
 from tests.scenarios.claiming import (
     BY_CLAIM,
     Claims,
-    claim,
     claiming,
     devices_of_claims,
     exactly,
@@ -69,14 +67,4 @@ def test_a_class_that_is_configured_otherwise_lets_its_pods_go_on(claims: Claims
     world.run(30)
     assert waits(world, "bob-1")
     world.kube.patch(DEVICE_CLASSES, names.DRA_DRIVER, {"spec": {"config": [sharing("TimeSlicing")]}})
-    world.until(lambda: runs(world, "bob-1"), "it runs")
-
-
-def test_a_claim_that_a_user_makes_so_is_not_created(claims: Claims) -> None:
-    world = claims(gpus=1)
-    with pytest.raises(StatusError, match="no sharing by MPS"):
-        claim(world, "mps", config=(sharing("MPS"),))
-    assert not world.kube.list(RESOURCE_CLAIMS).items
-    claim(world, "turns", config=(sharing("TimeSlicing"),))
-    world.bob.create(claiming("bob-1", "turns", named=True))
     world.until(lambda: runs(world, "bob-1"), "it runs")

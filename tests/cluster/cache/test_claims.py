@@ -193,10 +193,3 @@ def test_a_claim_of_another_pod_is_not_believed_to_be_the_one_for_its_extended_r
     cache = cache_of(*BY_RESOURCE[:2], (RESOURCE_CLAIMS, claim("b")), BY_RESOURCE[3])
     with cache.locked() as ledger:
         assert ledger.view("n0").holders(DEVICE.uuid) == ("claim",)
-
-
-def test_before_its_claim_is_made_it_waits_for_a_gpu() -> None:
-    cache = cache_of(*BY_RESOURCE[:2], (PODS, asking(None)))
-    assert cache.pods["a"].claims
-    assert cache.pods["a"].claims.resources == (EXTENDED,)
-    assert cache.is_by_claims(cache.pods["a"])

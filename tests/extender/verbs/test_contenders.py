@@ -197,11 +197,13 @@ def test_a_pod_for_which_the_scheduler_prefers_nodes_gets_all_that_fit(pod: Pod)
     assert named(half_used(), pod) == ["n0", "n1"]
 
 
-def test_pods_of_jobs_and_required_terms_prefer_nothing() -> None:
+def test_pods_of_jobs_required_terms_and_other_resources_prefer_nothing() -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
 
     assert named(half_used(), preferring(affinity={"podAntiAffinity": required})) == ["n1"]
     assert named(half_used(), replica(a_pod().asks(1), "Job")) == ["n1"]
+    other = {"limits": {names.GPU_RESOURCE: "1", "rdma/hca": "1"}}
+    assert named(half_used(), preferring(containers=[{"name": "main", "resources": other}])) == ["n1"]
 
 
 def test_a_node_that_is_to_be_avoided_does_not_keep_others_from_being_chosen() -> None:

@@ -12,15 +12,14 @@ from tests.booking.controller.admission.fake_cluster_view import FakeClusterView
 RESOURCE = f"{claim_names.CLASS_RESOURCE_PREFIX}{names.DRA_DRIVER}"
 
 
+OURS = PodClaims(count=1, counts=(1,), names=(RESOURCE,), resources=(RESOURCE,))
+
+
 @dataclass
 class View(FakeClusterView):
     """A view in which the resource is one of our driver's."""
 
-    is_of_ours: bool = True
-
-    def claims(self, _pod: Pod) -> PodClaims | None:  # type: ignore[override]
-        found = PodClaims(count=1, counts=(1,), names=(RESOURCE,), resources=(RESOURCE,))
-        return found if self.is_of_ours else None
+    by_claims: PodClaims | None = OURS
 
     def is_by_claims(self, _pod: Pod) -> bool:
         return True
@@ -56,7 +55,7 @@ def test_where_no_gpu_is_free_it_may_start_without_one() -> None:
 
 
 def test_for_other_drivers_devices_it_gets_our_scheduler_alone() -> None:
-    pod, outcome = reviewed(asking(), view=View(is_of_ours=False), claims=True)
+    pod, outcome = reviewed(asking(), view=View(by_claims=None), claims=True)
     assert outcome.kind == "guided"
     assert pod["spec"]["schedulerName"] == names.SCHEDULER_NAME
     assert "priorityClassName" not in pod["spec"]
