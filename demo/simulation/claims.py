@@ -161,20 +161,22 @@ class Allocator:
         self._consumed: dict[str, Counter[Place]] = {}
         """Uid of a claim -> MiB of devices that several claims may have."""
 
-    def note_claim(self, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
-        """A claim is new, has changed or is gone. Devices are a set: that is the fault."""
-        was, has = _places(before), _places(now)
+    def note_claim(self, now: ResourceClaim, *, is_gone: bool = False) -> None:
+        """A claim is new, has changed or is gone. Devices are a set: that is the fault.
+
+        What it has written itself it knows from the answer: what is older and comes later is ignored.
+        """
+        known = self.claims.get(now.key)
+        is_other = known is not None and known.metadata.uid != now.metadata.uid
+        if known and (is_other if is_gone else _version(known) > _version(now)):
+            return
+        was, has = _places(known), frozenset() if is_gone else _places(now)
         self._allocated -= was - has
         self._allocated |= has - was
-        for one in (before, now):
-            if one:
-                self._consumed[one.metadata.uid] = _consumed(one)
-        if before and now is None:
-            del self._consumed[before.metadata.uid]
-        if before:
-            self.claims.pop(before.key, None)
-        if now:
-            self.claims[now.key] = now
+        if known:
+            del self.claims[known.key], self._consumed[known.metadata.uid]
+        if not is_gone:
+            self.claims[now.key], self._consumed[now.metadata.uid] = now, _consumed(now)
 
     def claims_of(self, pod: Pod) -> list[ResourceClaim] | None:
         """The pod's claims; None while one does not exist."""
@@ -198,7 +200,11 @@ class Allocator:
         return found
 
     def write(self, claims: list[ResourceClaim], chosen: Mapping[str, list[Json]], pod: Pod) -> None:
-        """PreBind: allocation and reservation in the status of each claim."""
+        """PreBind: allocation and reservation in the status of each claim.
+
+        Raises:
+            ApiError: a claim could not be written; those before it are.
+        """
         for claim in claims:
             meta = claim.metadata
             users = [one.uid for one in claim.status.reserved_for if one.uid != pod.metadata.uid]
@@ -206,12 +212,11 @@ class Allocator:
             status: Json = {"reservedFor": reserved}
             if claim.status.allocation is None:
                 status["allocation"] = {"devices": {"results": chosen[meta.name]}}
-                results = msgspec.convert(chosen[meta.name], tuple[Allocated, ...])
-                self._allocated |= {(one.pool, one.device) for one in results if one.share_id is None}
-                self._consumed[meta.uid] = _amounts(results)
-            self._kube.patch(
-                RESOURCE_CLAIMS, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
+            body = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
+            written = self._kube.patch(
+                RESOURCE_CLAIMS, meta.name, body, namespace=meta.namespace, subresource="status"
             )
+            self.note_claim(written)
 
     def deallocate(self, claims: list[ResourceClaim]) -> bool:
         """PostFilter: no node is left for a pod, so one of its claims that have devices gives them back.
@@ -300,18 +305,18 @@ class Allocator:
         )
 
 
-def _places(claim: ResourceClaim | None) -> set[Place]:
-    return {(one.pool, one.device) for one in _results(claim) if one.share_id is None}
+def _version(claim: ResourceClaim) -> int:
+    return int(claim.metadata.resource_version)
+
+
+def _places(claim: ResourceClaim | None) -> frozenset[Place]:
+    return frozenset((one.pool, one.device) for one in _results(claim) if one.share_id is None)
 
 
 def _consumed(claim: ResourceClaim) -> Counter[Place]:
-    return _amounts(_results(claim))
-
-
-def _amounts(results: Iterable[Allocated]) -> Counter[Place]:
     """MiB of devices that several claims may have."""
     found: Counter[Place] = Counter()
-    for one in results:
+    for one in _results(claim):
         if one.share_id is not None:
             found[one.pool, one.device] += _mebibytes((one.consumed_capacity or {})[MEMORY])
     return found

@@ -156,7 +156,10 @@ class Scheduler(Part):
         self._move("extender")
 
     def _on_claim(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
-        self._allocator.note_claim(before, after)
+        if after:
+            self._allocator.note_claim(after)
+        elif before:
+            self._allocator.note_claim(before, is_gone=True)
         self._move("claims")
 
     def _on_rule(self, before: TaintRule | None, after: TaintRule | None) -> None:
@@ -197,6 +200,8 @@ class Scheduler(Part):
             self._schedule(entry)
         except NoAnswerError as error:
             self._failed(entry, f'Post "{EXTENDER}": {error}')
+        except ApiError as error:  # of a claim
+            self._not_bound(entry, str(error))
         self.on_events()
 
     def _schedule(self, entry: Entry) -> None:

@@ -12,18 +12,19 @@ with L2 and L3.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
-from typing import Final
+from functools import cache, cached_property
+from typing import Final, NamedTuple
 
 from cluster import names
 from cluster.decide.protection import never_evicted_reason
-from cluster.objects.device_selector import device_selector_of
+from cluster.objects.device_selector import DeviceSelector, device_selector_of
 from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device, resource_of
+from cluster.objects.kept_once import ReadOnce
 from cluster.objects.pods import Pod, is_live, is_terminating
 from cluster.objects.scheduling_gates import is_queued, other_gates
 from tests.laws.changes import Change
@@ -75,13 +76,9 @@ def pool_of(
     for name, node in state.nodes.items():
         if node.spec.unschedulable or not is_alive(name, state, now):
             continue
-        holders = plot_of(name, state).holders
-        for device in _of_model(model, state, name):
-            who = [state.pods[uid] for uid in holders.get(device.uuid, ())]
-            by = kept.get(device.uuid)
-            stays = (never_evicted_reason(pod, namespaces={}, home=names.NAMESPACE) for pod in who)
-            is_booked = by in booked or any(pod.metadata.uid in booked for pod in who)
-            if is_booked or any(stays):
+        for uuid, who in _evictable(model, state, name):
+            by = kept.get(uuid)
+            if by in booked or any(pod.metadata.uid in booked for pod in who):
                 continue
             pool.capacity += 1
             if by is not None:
@@ -90,10 +87,28 @@ def pool_of(
                 if not is_terminating(pod) and pod.metadata.uid not in leaving:
                     pool.holds[tenant_of(pod)] += 1
     pool.wants = Counter(pool.holds)
+    could = cache(lambda request: _could_have(request, model, state))
     for pod in waiting(state, booked, without):
-        if _could_have(pod, model, state) and is_whole(pod, state):
-            pool.wants[tenant_of(pod)] += sum(needed(pod).values())
+        if (request := _request(pod)) and could(request) and is_whole(pod, state):
+            pool.wants[tenant_of(pod)] += request.gpus
     return pool
+
+
+def _evictable(model: str, state: State, node: str) -> Iterable[tuple[str, tuple[Pod, ...]]]:
+    """Devices of a node with their holders, but for those of which somebody is never evicted."""
+    devices, holders = _of_model(model, state, node), plot_of(node, state).holders
+
+    def found() -> list[tuple[str, tuple[Pod, ...]]]:
+        who = ((d.uuid, tuple(state.pods[uid] for uid in holders.get(d.uuid, ()))) for d in devices)
+        return [one for one in who if not any(map(_never_leaves, one[1]))]
+
+    there, group = state.nodes[node], state.by_node.get(node)
+    texts = [there.metadata.annotation(key) for key in (names.INVENTORY, names.DRIFT)]
+    return group.reckoned(("evictable", model, *texts), found) if group else found()
+
+
+def _never_leaves(pod: Pod) -> bool:
+    return never_evicted_reason(pod, namespaces={}, home=names.NAMESPACE) is not None
 
 
 def is_whole(pod: Pod, state: State) -> bool:
@@ -109,13 +124,31 @@ def waiting(
     for uid, pod in state.by_node[""].pods.items() if "" in state.by_node else ():
         has_hold = uid not in without and pod.metadata.annotation(names.HOLD)
         is_apart = uid in booked or other_gates(pod) or has_hold
-        if (
-            is_live(pod)
-            and not is_apart
-            and len(needed(pod)) == 1
-            and names.SHARED_RESOURCE not in needed(pod)
-        ):
+        if is_live(pod) and not is_apart and _request(pod):
             yield pod
+
+
+class _Request(NamedTuple):
+    """What a pod asks for that may wait for a turn: whole devices of one resource."""
+
+    resource: str
+    gpus: int
+    selector: DeviceSelector
+
+    def takes(self, device: Device) -> bool:
+        """Whether a device is one of these."""
+        return resource_of(device) == self.resource and self.selector.takes(device)
+
+
+def _read_request(pod: Pod) -> _Request | None:
+    need = needed(pod)
+    if len(need) != 1 or names.SHARED_RESOURCE in need:
+        return None
+    ((resource, gpus),) = need.items()
+    return _Request(resource, gpus, device_selector_of(pod))
+
+
+_request: Final = ReadOnce(_read_request)
 
 
 def _of_model(model: str, state: State, node: str) -> list[Device]:
@@ -123,13 +156,14 @@ def _of_model(model: str, state: State, node: str) -> list[Device]:
 
 
 def _takes(pod: Pod, device: Device) -> bool:
-    return resource_of(device) in needed(pod) and device_selector_of(pod).takes(device)
+    request = _request(pod)
+    return request is not None and request.takes(device)
 
 
-def _could_have(pod: Pod, model: str, state: State) -> bool:
-    """Whether a node has enough devices for the pod, whoever holds them."""
-    need = sum(needed(pod).values())
-    return any(sum(_takes(pod, d) for d in _of_model(model, state, name)) >= need for name in state.nodes)
+def _could_have(request: _Request, model: str, state: State) -> bool:
+    """Whether a node has enough devices for a pod, whoever holds them."""
+    nodes = (_of_model(model, state, name) for name in state.nodes)
+    return any(sum(map(request.takes, devices)) >= request.gpus for devices in nodes)
 
 
 # --- when devices are kept for a turn ---------------------------------------------------------------------
@@ -192,9 +226,12 @@ class _Turn:
     def of_order(self) -> Iterator[str]:
         """Somebody who holds less waits for devices that would do."""
         mine, node = self.tenant, self.hold.node
+        comes_first = dict[Tenant, bool]()
         for other in waiting(self.state, cover(self.state, self.now)):
             theirs = self.standings.tenant_of(other)
-            if not is_queued(other) or is_of_a_gang(other) or not self.pool.is_before(theirs, mine):
+            if theirs not in comes_first:
+                comes_first[theirs] = self.pool.is_before(theirs, mine)
+            if not comes_first[theirs] or not is_queued(other) or is_of_a_gang(other):
                 continue
             if not self.pool.is_beyond_limit(theirs, sum(needed(other).values())) and self._fits(other):
                 yield (

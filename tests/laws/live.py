@@ -123,7 +123,7 @@ class LiveWatch:
             LawBrokenError: a law was broken.
         """
         assert self.watches, "The watcher of the laws has failed."
-        self._watcher.check()
+        self._watcher.check(self._stream.seen_until)
 
     def fault(self, message: str) -> None:
         """A fault begins or ends now: it is written in the history, and the 60 s of law L4 start again."""

@@ -17,6 +17,7 @@ import msgspec
 from booking.policy.fair_shares import ANY_MODEL, Amounts, FairShares, Standing
 from booking.policy_source import PERIOD
 from cluster import names
+from cluster.objects.kept_once import ReadOnce
 from cluster.objects.pods import Pod
 from tests.laws.groups import user_of
 
@@ -45,9 +46,11 @@ class Standings:
     def __init__(self, shares: FairShares | None = None) -> None:
         self._shares = shares or FairShares()
         self._groups = {group.name: group.standing for group in self._shares.groups}
+        self.tenant_of: Final = ReadOnce(self._tenant_of)
+        """Pod -> whose share it counts to."""
 
-    def tenant_of(self, pod: Pod) -> Tenant:
-        """Whose share a pod counts to, in the first group that has its user, namespace or creator."""
+    def _tenant_of(self, pod: Pod) -> Tenant:
+        """In the first group that has its user, namespace or creator."""
         namespace = pod.metadata.namespace
         text = pod.metadata.annotation(names.GROUPS)
         of_creator = set(msgspec.json.decode(text, type=list[str])) if text else set[str]()

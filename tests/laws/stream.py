@@ -43,11 +43,17 @@ class Stream:
         self._lock = threading.RLock()
         self._listed: set[str] = set()
         self._down: set[str] = set()
+        self._at: datetime | None = None
 
     @property
     def is_complete(self) -> bool:
         """Whether every kind has been listed."""
         return self._listed == set(self._watcher.kinds)
+
+    @property
+    def seen_until(self) -> datetime:
+        """Up to which instant the watcher has seen what happened: now, unless it has fallen behind."""
+        return self._at or self._clock.now()
 
     def has_passed_on(self, version: int) -> bool:
         """Whether everything that came up to this version has reached the watcher."""
@@ -89,10 +95,13 @@ class Stream:
         """Let out all that is ready. A law that is broken is remembered by the watcher."""
         with self._lock:
             ready = [*self._ordering.ready(self._clock.monotonic())]
+        if not ready:
+            self._at = None
         for event in ready:
             if isinstance(event, _Listed):
                 self._watcher.know(event.plural, event.items)
                 continue
+            self._at = event.instant
             for change in self._changes(event):
                 with suppress(LawBrokenError):
                     self._watcher.see(change)

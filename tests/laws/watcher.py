@@ -185,8 +185,11 @@ class LawWatcher:
         """The cluster after the newest change."""
         return self._window.newest
 
-    def check(self) -> None:
+    def check(self, until: datetime | None = None) -> None:
         """Raise the first breach that was found, and what time alone has brought about since.
+
+        Args:
+            until: up to which instant it has seen what happened; None: now.
 
         Raises:
             LawBrokenError: a law was broken.
@@ -195,7 +198,7 @@ class LawWatcher:
             if self._first is not None:
                 self._is_shown = True
                 raise self._first
-            now = self._clock.now()
+            now = until or self._clock.now()
             late = self._comebacks.overdue(self.state, now, self._window.last_fault)
             self._break([*self._doubly_had(now), *((l4.LAW, wrong) for wrong in late)])
 

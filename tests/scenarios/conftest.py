@@ -72,10 +72,10 @@ def new_world(tmp_path: Path) -> Iterator[Worlds]:
     with ExitStack() as stack:
         numbers = itertools.count()
 
-        def make(*arguments: Any, **more: Any) -> World:
+        def make(*arguments: Any, kind: Callable[..., World] = World, **more: Any) -> World:
             folder = tmp_path / str(next(numbers))
             folder.mkdir()
-            return stack.enter_context(World(folder, *arguments, **more))
+            return stack.enter_context(kind(folder, *arguments, **more))
 
         yield make
 

@@ -6,9 +6,10 @@ from typing import Any, Final
 from demo.simulation.controllers import Workload
 from demo.simulation.job_controller import BatchJob
 from tests.scenarios.acts import fill, served, settled
+from tests.scenarios.claiming import BY_CLAIM, claiming, devices_of_claims, rules, world_of_claims
 from tests.scenarios.conftest import Worlds
 from tests.scenarios.person import NAMESPACE, a_pod
-from tests.scenarios.seeing import Value, devices, has_left, is_gone, runs, state_of, waits
+from tests.scenarios.seeing import Value, devices, has_left, is_back, is_gone, runs, state_of, waits
 from tests.scenarios.story import SHORT, Story
 from tests.scenarios.world import World
 
@@ -93,6 +94,22 @@ def refused(world: World) -> Value:
     return state_of(world)
 
 
+def by_claim(world: World) -> Value:
+    """A pod with a claim leaves for a booked one: a device is kept by a rule, and the victim comes back."""
+    bobs = {name: world.bob.create(claiming(name)) for name in ("bob-1", "bob-2")}
+    served(world, *bobs)
+    world.run(30)
+    world.bob.checkpoint("bob-2")
+    world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1"))
+    served(world, "alice-1")
+    world.until(lambda: is_back(world, "bob-2", bobs["bob-2"]), "bob-2 is back")
+    settled(world)
+    assert rules(world) == []
+    holders = devices_of_claims(world).values()
+    return {**state_of(world), "claims": sorted(len(claims) for claims in holders)}
+
+
 def first_act(world: World) -> Value:
     """The story up to the end of a booking that is given back."""
     return Story(world).play_first_act()
@@ -112,6 +129,7 @@ WORLDS: Final[Mapping[Taking, Mapping[str, Any]]] = {
     deleted: {},
     notified: {"notice_seconds": NOTICE_SECONDS},
     refused: {},
+    by_claim: {"kind": world_of_claims, "nodes": ("n0", "n1"), "gpus": 1},
 }
 """Way -> the settings of its world."""
 

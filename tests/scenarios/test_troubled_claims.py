@@ -11,6 +11,7 @@ from tests.scenarios.claiming import (
     claiming,
     devices_of_claims,
     rules,
+    stored,
 )
 from tests.scenarios.person import NAMESPACE
 from tests.scenarios.seeing import has_left, is_back, is_gone, runs, uid_of, waits
@@ -138,3 +139,15 @@ def test_whoever_shares_the_claim_of_a_booked_pod_stays_as_long_as_that_has_it(c
     world.alice.delete("alice-1")
     world.until(lambda: runs(world, "alice-3"), "without her it is a pod like others")
     world.until(lambda: is_back(world, "bob-1", mate), "bob's pod is back")
+
+
+def test_pods_that_share_a_claim_get_one_device_together(claims: Claims) -> None:
+    """The scheduler has given the claim its device before its own watch has told it so."""
+    world = claims(gpus=2)
+    claim(world, "shared")
+    together = [
+        world.bob.create(claiming(name, "shared", named=True)) for name in ("bob-1", "bob-2", "bob-3")
+    ]
+    world.until(lambda: runs(world, "bob-1", "bob-2", "bob-3"), "they run")
+    assert {one.uid for one in stored(world, "shared").status.reserved_for} == set(together)
+    assert list(devices_of_claims(world).values()) == [["shared"]]
