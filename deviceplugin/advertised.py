@@ -94,8 +94,9 @@ def advertised(
         # A pod keeps the devices that it holds: its containers may restart.
         return missing if missing or device.uuid in held else unfit or _reached(device, found, held)
 
+    present = by_name(found)
     return tuple(
-        _named(_unhealthy_for(_shareable(device, options), unready_reason(device)), device, options)
+        _named(_unhealthy_for(_shareable(device, options), unready_reason(device)), device, options, present)
         for device in found
     )
 
@@ -274,14 +275,28 @@ def device_name(device: NodeDevice) -> str | None:
     return f"gpu-{device.minor}-mig-{profile}-{device.part.gpu_instance}{compute}"
 
 
-def _named(device: Device, known: NodeDevice, options: AdvertisingOptions) -> Device:
+def by_name(devices: Iterable[NodeDevice]) -> dict[str, NodeDevice]:
+    """Name -> the device that has it now.
+
+    A MIG device that is cut again at the same place has the name of the one before, and after a reload of the
+    driver a GPU may have that of one that is missing: both are remembered.
+    """
+    present_last = sorted(devices, key=lambda one: (not one.gone, one.listed))
+    return {name: device for device in present_last if (name := device_name(device))}
+
+
+def _named(
+    device: Device, known: NodeDevice, options: AdvertisingOptions, present: Mapping[str, NodeDevice]
+) -> Device:
     """The device, with its resource if that differs from the default for its kind."""
     if options.claims_are_bookable:
+        name = device_name(known)
+        is_lost = not (known.listed or known.gone) and name is not None and present[name].uuid != known.uuid
         return msgspec.structs.replace(
             device,
             resource=names.CLAIM_RESOURCE,
             model=names.claimed_model(device.model),
-            claimed_as=device_name(known),
+            claimed_as=None if is_lost else name,
         )
     if options.by_claims:
         return msgspec.structs.replace(device, resource=names.CLAIM_RESOURCE)

@@ -72,6 +72,7 @@ def role_of(
     daemons = MpsDaemons(settings.mps_root, clock)
     serving = partial(_claims, settings, sources, sockets, kube=kube, clock=clock)
     closed = CLOSED if way.waits else None
+    mounts = _folders(settings).mounts
     if way.whose == "existing":
         role = _observing(settings, way, sources, metrics=metrics, clock=rounds["preparation"], closed=closed)
     else:
@@ -86,6 +87,7 @@ def role_of(
             daemons=daemons,
             clock=rounds["preparation"],
         )
+        mounts = preparation.mounts
         registrations = _registrations(
             settings, sources, sockets, metrics, daemons=daemons, clock=rounds["resources"]
         )
@@ -94,9 +96,8 @@ def role_of(
         other = _other_plugin(settings, sources.device_cache)
         role = Role.giving(preparation, resources, sources, access, way=way, other_plugin=other)
         if by_claims:
-            claims = serving(mounts=preparation.mounts, is_waiting=closed is not None, neighbours=neighbours)
+            claims = serving(mounts=mounts, is_waiting=closed is not None, neighbours=neighbours)
             return role.by(claims, neighbours)
-    mounts = _folders(settings).mounts
     return role.ending(serving(mounts=mounts, is_ending=True)) if has_claims(_prepared(settings)) else role
 
 
@@ -119,7 +120,9 @@ def holdings(settings: Settings, sources: AllocatorSources, kube: Kube) -> Holdi
 
 def _lost(settings: Settings, kube: Kube) -> Callable[[], list[PreparedClaim]]:
     state = settings.kubelet_state or settings.kubelet_root
-    return partial(orphans, _prepared(settings), state, kube)
+    return partial(
+        orphans, _prepared(settings), state, kube, driver=settings.dra_driver, node=settings.node_name
+    )
 
 
 def examined(settings: Settings, kube: Kube) -> Examined:

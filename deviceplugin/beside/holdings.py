@@ -30,7 +30,7 @@ class Holdings:
             checkpoint: the kubelet's.
             pods: those that the kubelet knows; None if they cannot be read now.
             allocated: asks the API server about claims.
-            lost: prepared claims that API server and kubelet have both forgotten; raises OSError.
+            lost: prepared claims whose end was lost (``orphans``); raises OSError.
         """
         self._record = record
         self._checkpoint = checkpoint
@@ -60,7 +60,7 @@ class Holdings:
 
     def _prepared(self) -> tuple[str, ...] | None:
         try:
-            if not (claims := self._record.read()):
+            if not (claims := self._record.read_all()):
                 return ()
             lost = {claim.uid for claim in self._lost()}
         except PreparedError:

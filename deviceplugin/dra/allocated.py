@@ -13,7 +13,7 @@ from cluster.kube.errors import ApiError, Forbidden, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import RESOURCE_SLICES
 from cluster.objects.pods import Pod, is_terminal
-from deviceplugin.dra.orphans import claim_of
+from deviceplugin.dra.orphans import claim_of, has_devices
 from deviceplugin.dra.slice_publisher import slices_of
 from deviceplugin.kubelet.pod_source import StoredPodsError
 
@@ -80,8 +80,4 @@ class AllocatedClaims:
 
     def _has_devices(self, name: str, namespace: str) -> bool:
         claim = claim_of(self._kube, namespace, name)
-        allocation = claim.status.allocation if claim else None
-        results = allocation.devices.results if allocation else ()
-        return any(
-            (one.driver, one.pool) == (self._driver, self._node) and not one.admin_access for one in results
-        )
+        return claim is not None and has_devices(claim, (self._driver, self._node))

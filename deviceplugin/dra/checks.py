@@ -7,7 +7,7 @@ from typing import Literal
 
 from cluster import names
 from cluster.kube.errors import ApiError
-from deviceplugin.dra.prepared import PreparedClaim, PreparedError, PreparedFile
+from deviceplugin.dra.prepared import PreparedClaim, PreparedError, PreparedFile, under_another_name
 from deviceplugin.dra.slice_publisher import beside_another_driver
 from deviceplugin.kubelet.channel import is_served
 
@@ -40,6 +40,8 @@ def checks(examined: Examined, driver: str, *, are_given: bool) -> Iterator[Chec
     except PreparedError as error:
         yield "wrong", f"{error} Until it can be read the node gives no GPU that a claim may have."
         return
+    if message := under_another_name(examined.record, driver):
+        yield "wrong", message
     if not are_given and not claims:
         yield "fine", "The node gives no GPUs by claims, and none has one."
         return
@@ -54,6 +56,8 @@ def checks(examined: Examined, driver: str, *, are_given: bool) -> Iterator[Chec
         yield "warning", f"Not everything about claims is known: {error}"
         lost = []
     for claim in lost:
-        message = f"{claim.key} is prepared, and neither the API server nor the kubelet knows it any more."
+        message = (
+            f"{claim.key} is prepared, but has no device for the API server any more or for the kubelet."
+        )
         yield "warning", f"{message} Its devices are free for the next claim that gets one of them."
     yield "fine", f"Prepared on this node: {len(claims)}."

@@ -5,7 +5,7 @@ forgotten a claim whose container still runs.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -69,6 +69,8 @@ class ClaimDriver:
         self._kubelet_state = kubelet_state
         self._clock = clock
         self._lock = threading.Lock()
+        self._asked: dict[str, set[object]] = {}
+        """Uid -> the calls that prepare it and go on."""
 
     def start(self) -> None:
         """Remove files of claims that are not prepared any more.
@@ -77,7 +79,21 @@ class ClaimDriver:
             PreparedError: the record of claims cannot be read.
         """
         with self._lock, self._file.alone():
-            self._files.keep_only(self._file.read().keys())
+            self._files.keep_only(self._file.read_all().keys())
+
+    def refresh(self) -> None:
+        """Write the claims' files anew that would be others now: containers start again without any call.
+
+        The driver's files have another version, or a device node has come since.
+        """
+        nodes = self._device_cache.now.nodes
+        try:
+            with self._lock, self._file.alone():
+                for claim in self._file.read().values():
+                    if claim.devices and all(one.uuid in nodes.of_device for one in claim.devices):
+                        self._files.write(claim, nodes)
+        except (PreparedError, OSError) as error:
+            log.warning("the files of claims cannot be written", message=str(error))
 
     def held(self) -> frozenset[str]:
         """UUIDs of the devices that claims have.
@@ -91,24 +107,30 @@ class ClaimDriver:
     def prepare_all(self, wanted: Sequence[ClaimReference]) -> dict[str, PreparedClaim | Refusal]:
         """Uid -> answer of ``prepare``. All together wait as long as one: the kubelet gives up after 45 s."""
         give_up = self._clock.monotonic() + PATIENCE
-        return {one.uid: self.prepare(one, give_up) for one in wanted}
+        call = object()
+        with self._lock:
+            for one in wanted:
+                self._asked.setdefault(one.uid, set()).add(call)
+        try:
+            return {one.uid: self._until(one, give_up, call) for one in wanted}
+        finally:
+            with self._lock:
+                for one in wanted:
+                    self._end(one.uid, {call})
 
-    def prepare(self, wanted: ClaimReference, give_up: float | None = None) -> PreparedClaim | Refusal:
-        """Prepare a claim; a claim that is prepared already has the same answer again.
+    def prepare(self, wanted: ClaimReference) -> PreparedClaim | Refusal:
+        """Prepare a claim; a claim that is prepared already has the same answer again."""
+        return self.prepare_all([wanted])[wanted.uid]
 
-        Args:
-            wanted: by the kubelet.
-            give_up: until when it waits for another claim's devices, on the clock; None: ``PATIENCE``.
-        """
+    def _until(self, wanted: ClaimReference, give_up: float, call: object) -> PreparedClaim | Refusal:
         never = threading.Event()
-        give_up = self._clock.monotonic() + PATIENCE if give_up is None else give_up
         try:
             is_prepared = wanted.uid in self._file.read()
             claim = None if is_prepared else claim_of(self._kube, wanted.namespace, wanted.name)
         except (ApiError, PreparedError) as error:
             return Refusal(f"The claim {wanted.key} cannot be read: {error}")
         while True:
-            answer = self._try(wanted, claim)
+            answer = self._try(wanted, claim, call)
             if not isinstance(answer, Busy):
                 return answer
             if self._clock.monotonic() >= give_up:
@@ -117,18 +139,31 @@ class ClaimDriver:
                 self._clock.wait(never, POLL)
 
     def unprepare(self, uid: str) -> str | None:
-        """Free the devices of a claim; returns why that is not possible, None once it is done."""
+        """Free the devices of a claim; returns why that is not possible, None once it is done.
+
+        A call that still prepares it comes to nothing: the kubelet hangs up when a pod is deleted, and calls
+        nobody for the claim again.
+        """
         try:
             with self._lock, self._file.alone():
+                self._end(uid, self._asked.get(uid, set()))
                 self._forget(uid)
         except (PreparedError, OSError) as error:
             return f"The devices of the claim {uid} cannot be freed: {error}"
         return None
 
-    def _try(self, wanted: ClaimReference, claim: ResourceClaim | None) -> PreparedClaim | Refusal | Busy:
+    def _end(self, uid: str, calls: Iterable[object]) -> None:
+        if left := self._asked.pop(uid, set()).difference(calls):
+            self._asked[uid] = left
+
+    def _try(
+        self, wanted: ClaimReference, claim: ResourceClaim | None, call: object
+    ) -> PreparedClaim | Refusal | Busy:
         offer = self._offer()
         try:
             with self._lock, self._file.alone():
+                if call not in self._asked.get(wanted.uid, ()):
+                    return Refusal(f"The claim {wanted.key} has ended while it was being prepared.")
                 return self._prepare(wanted, claim, offer)
         except (PreparedError, OSError) as error:
             return Refusal(f"The claim {wanted.key} cannot be prepared: {error}")
@@ -167,13 +202,15 @@ class ClaimDriver:
         )
 
     def _forget_orphans(self) -> bool:
-        """Free devices of claims whose Unprepare was lost: gone for the API server, and for the kubelet.
+        """Free devices of claims whose Unprepare was lost: without them for the API server and the kubelet.
 
         Returns whether there were any. The lock is not held while the API server is asked: nobody's Unprepare
-        waits for that, and a claim that is gone for both does not come back.
+        waits for that, and what is gone for both does not come back.
         """
         try:
-            lost = orphans(self._file, self._kubelet_state, self._kube)
+            lost = orphans(
+                self._file, self._kubelet_state, self._kube, driver=self._pool.driver, node=self._pool.node
+            )
         except (OSError, PreparedError):
             return False
         problems = [self.unprepare(claim.uid) for claim in lost]

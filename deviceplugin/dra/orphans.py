@@ -1,4 +1,7 @@
-"""Claims whose end was lost: gone for the API server, and for the kubelet. Only then is their device free."""
+"""Claims whose end was lost: without a device for the API server, and unknown to the kubelet.
+
+Only then is their device free.
+"""
 
 from pathlib import Path
 from typing import Final
@@ -14,8 +17,13 @@ PATIENCE: Final = 5.0
 """Seconds for the API server."""
 
 
-def orphans(file: PreparedFile, kubelet_state: Path, kube: Kube) -> list[PreparedClaim]:
+def orphans(
+    file: PreparedFile, kubelet_state: Path, kube: Kube, *, driver: str, node: str
+) -> list[PreparedClaim]:
     """Those among the prepared claims; one that the API server is silent about is none.
+
+    A claim that a user has made outlives its pods. It has no device here once it is allocated nowhere, or
+    with devices of other drivers or nodes.
 
     Raises:
         OSError: the kubelet's own record of claims cannot be read.
@@ -24,7 +32,8 @@ def orphans(file: PreparedFile, kubelet_state: Path, kube: Kube) -> list[Prepare
     claims = tuple(file.read().values())
     # After our own record: the kubelet writes a claim down before it calls.
     known = (kubelet_state / NAME).read_text()
-    return [claim for claim in claims if claim.uid not in known and _is_gone(claim, kube)]
+    pool = (driver, node)
+    return [claim for claim in claims if claim.uid not in known and _is_gone(claim, kube, pool)]
 
 
 def claim_of(kube: Kube, namespace: str, name: str) -> ResourceClaim | None:
@@ -40,9 +49,16 @@ def claim_of(kube: Kube, namespace: str, name: str) -> ResourceClaim | None:
     return claim
 
 
-def _is_gone(claim: PreparedClaim, kube: Kube) -> bool:
+def has_devices(claim: ResourceClaim, pool: tuple[str, str]) -> bool:
+    """Whether a claim is allocated devices of a driver and pool, more than to look at them."""
+    allocation = claim.status.allocation
+    results = allocation.devices.results if allocation else ()
+    return any((one.driver, one.pool) == pool and not one.admin_access for one in results)
+
+
+def _is_gone(claim: PreparedClaim, kube: Kube, pool: tuple[str, str]) -> bool:
     try:
         there = claim_of(kube, claim.namespace, claim.name)
     except ApiError:
         return False
-    return there is None or there.metadata.uid != claim.uid
+    return there is None or there.metadata.uid != claim.uid or not has_devices(there, pool)

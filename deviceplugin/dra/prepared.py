@@ -9,10 +9,15 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
+from cluster import names
 from cluster.objects.meta import UNREADABLE, Versioned, ready
+
+NAMED: Final = 3
+"""Claims that a message names."""
 
 
 class PreparedError(Exception):
@@ -61,10 +66,17 @@ Prepared = Mapping[str, PreparedClaim]
 class PreparedFile:
     """The file."""
 
-    def __init__(self, path: Path, boot: str) -> None:
-        """Args: boot: identifies this boot of the node."""
+    def __init__(self, path: Path, boot: str, drivers: Path | None = None) -> None:
+        """Nothing is read yet.
+
+        Args:
+            path: the file.
+            boot: identifies this boot of the node.
+            drivers: has a folder for each driver, and some may be ours by an earlier name; None: none.
+        """
         self._path = path
         self._boot = boot
+        self._drivers = drivers
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -96,6 +108,26 @@ class PreparedFile:
             raise PreparedError(f"{self._path} cannot be read: {error}.") from error
         return {claim.uid: claim for claim in file.claims} if file.boot == self._boot else {}
 
+    def by_other_names(self) -> Prepared:
+        """The claims that our driver has prepared while it had another name, and that have not ended.
+
+        Raises:
+            PreparedError: a record of theirs cannot be read.
+        """
+        found: dict[str, PreparedClaim] = {}
+        for path in sorted(self._drivers.glob(f"*/{self._path.name}")) if self._drivers else ():
+            if path != self._path:
+                found |= PreparedFile(path, self._boot).read()
+        return found
+
+    def read_all(self) -> Prepared:
+        """The claims that are prepared by any name of our driver.
+
+        Raises:
+            PreparedError: a record cannot be read.
+        """
+        return {**self.by_other_names(), **self.read()}
+
     def write(self, claims: Prepared) -> None:
         """Replace the file, so that a crash leaves the old one or the new one.
 
@@ -114,3 +146,21 @@ class PreparedFile:
             unfinished.replace(self._path)
         except OSError as error:
             raise PreparedError(f"{self._path} cannot be written: {error}.") from error
+
+
+def under_another_name(file: PreparedFile, driver: str) -> str | None:
+    """Why a driver of this name gives nothing, for people: claims of an earlier name have devices.
+
+    The kubelet ends a claim by the driver that has prepared it, and by no other.
+    """
+    try:
+        claims = file.by_other_names()
+    except PreparedError as error:
+        return str(error)
+    if not claims:
+        return None
+    named = ", ".join(sorted(claim.key for claim in claims.values())[:NAMED])
+    return (
+        f"Claims have GPUs of this node by another name of the driver than {driver} ({named}): set"
+        f" {names.setting('dra_driver')} back until they have ended. Until then claims get no GPU here."
+    )

@@ -67,7 +67,8 @@ class Claims(api_pb2_grpc.DRAPluginServicer):
         return api_pb2.NodePrepareResourceResponse(
             devices=[
                 api_pb2.Device(
-                    request_names=[one.request],
+                    # A container names the request, never one of its alternatives, and the kubelet compares.
+                    request_names=[one.request.partition("/")[0]],
                     pool_name=self._pool,
                     device_name=one.device,
                     cdi_device_ids=cdi_names(answer, one),

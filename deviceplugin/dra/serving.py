@@ -20,7 +20,7 @@ from deviceplugin.dra.claim_files import ClaimFiles, Specification
 from deviceplugin.dra.counters import counted
 from deviceplugin.dra.driver import ClaimDriver, Pool
 from deviceplugin.dra.neighbours import Neighbours
-from deviceplugin.dra.prepared import PreparedError, PreparedFile
+from deviceplugin.dra.prepared import PreparedError, PreparedFile, under_another_name
 from deviceplugin.dra.registration import DriverRegistration, Endpoints
 from deviceplugin.dra.servicer import Health
 from deviceplugin.dra.slice_publisher import SlicePublisher
@@ -35,6 +35,8 @@ from deviceplugin.usage.claimed import ClaimedPart
 
 log = structlog.get_logger(__name__)
 
+REFRESH_EVERY: Final = 10.0
+"""Seconds between two looks at whether the claims' files are current."""
 UNHEALTHY: Final = "unhealthy"
 """State of a device whose state has no name."""
 _NOT_IN_A_VALUE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -46,7 +48,8 @@ def prepared_file(kubelet_root: Path, driver: str, proc_root: Path) -> PreparedF
         boot = (proc_root / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         boot = ""
-    return PreparedFile(kubelet_root / "plugins" / driver / claim_names.CLAIMS_FILE, boot)
+    drivers = kubelet_root / "plugins"
+    return PreparedFile(drivers / driver / claim_names.CLAIMS_FILE, boot, drivers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,7 @@ class ClaimServing:
         are offered, but claims that have one go on. While ``neighbours`` knows of somebody none are offered,
         and nothing is prepared anew. ``root_of`` knows the PCIe root of a PCI address.
         """
+        self._name = endpoints.driver
         self._is_ending = is_ending
         self._is_waiting = is_waiting
         self._neighbours = neighbours or Neighbours()
@@ -153,13 +157,16 @@ class ClaimServing:
         }
 
     def _listen(self, stop: threading.Event) -> None:
-        """Publish again when health has changed."""
-        changed = threading.Event()
+        """Publish again when health has changed, and keep the claims' files current."""
+        changed, refreshed_at = threading.Event(), self._clock.monotonic()
         with self._sources.device_cache.listening(changed):
             while not stop.is_set():
                 if self._clock.wait(changed, 1.0):
                     changed.clear()
                     self.publisher.wake()
+                if self._clock.monotonic() - refreshed_at >= REFRESH_EVERY:
+                    self.driver.refresh()
+                    refreshed_at = self._clock.monotonic()
 
     def _pool(self, driver: str, node: str) -> Pool:
         return Pool(
@@ -173,14 +180,17 @@ class ClaimServing:
 
     def _rejection(self) -> str | None:
         """Why the driver must not be served: another driver has the devices. Claims that have some go on."""
-        foreign = self.publisher.foreign()
+        foreign = self._beside_a_driver()
         if self._neighbours.look(foreign):
             self.publisher.wake()
         return foreign if foreign is not None and not has_claims(self._file) else None
 
     def _closed(self) -> str | None:
         """Why nothing is prepared anew."""
-        return self.publisher.foreign() or self._neighbours.beside_a_plugin()
+        return self._beside_a_driver() or self._neighbours.beside_a_plugin()
+
+    def _beside_a_driver(self) -> str | None:
+        return self.publisher.foreign() or under_another_name(self._file, self._name)
 
     def _uuids(self) -> dict[str, str]:
         return {name: device.uuid for name, device in self._devices.items()}
@@ -191,7 +201,8 @@ class ClaimServing:
         return {uuid: amount for uuid, amount in memory.items() if amount}
 
     def _wanted(self, stored: Stored) -> Published | None:
-        if self._is_ending or self._is_waiting or self._neighbours() is not None:
+        is_closed = self._neighbours() is not None or under_another_name(self._file, self._name) is not None
+        if self._is_ending or self._is_waiting or is_closed:
             return Published()
         now = self._sources.device_cache.now
         if not self._known or not now.reported:
@@ -247,7 +258,7 @@ def claimed_parts(file: PreparedFile, users: ClaimUsers) -> tuple[ClaimedPart, .
     None if the record of claims cannot be read. Which pods use a claim only the kubelet says.
     """
     try:
-        claims = file.read().values()
+        claims = file.read_all().values()
     except PreparedError as error:
         log.warning("the record of claims cannot be read", message=str(error))
         return None
@@ -270,7 +281,7 @@ def held_by_claims(file: PreparedFile) -> frozenset[str] | None:
     None if the record cannot be read: then claims may have any of them.
     """
     try:
-        claims = file.read().values()
+        claims = file.read_all().values()
     except PreparedError as error:
         log.warning("the record of claims cannot be read", message=str(error))
         return None

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cluster import claim_names
 from cluster.objects.claim_shares import MEMORY, MIB
-from deviceplugin.advertised import device_name
+from deviceplugin.advertised import by_name
 from deviceplugin.dra.counters import MOST_SETS, Counted, Entry
 from deviceplugin.node.feature_labels import family
 from deviceplugin.nvml.inventory import NodeDevice
@@ -58,8 +58,11 @@ class Surroundings:
 
 def offered(devices: Iterable[NodeDevice]) -> dict[str, NodeDevice]:
     """Name -> the devices that claims can have: GPUs that are not partitioned, and MIG devices that exist."""
-    found = {name: device for device in devices if (name := device_name(device))}
-    return {name: device for name, device in found.items() if not device.partitioned and not device.gone}
+    return {
+        name: device
+        for name, device in by_name(devices).items()
+        if not device.partitioned and not device.gone
+    }
 
 
 def entries(

@@ -65,8 +65,15 @@ def test_nodes_of_claims_without_the_rights_for_it_are_refused(render: Render) -
         ({"dra": {"shares": True}}, "set dra.enabled"),
         (BOOKED | EXISTING, "mode dedicated"),
         (BOOKED | {"admission": {"failurePolicy": "Ignore"}}, "failurePolicy Fail"),
+        (BOOKED | {"scheduler": {"image": {"tag": "v1.36.4"}}}, "does not look at DeviceTaintRules"),
     ],
-    ids=["without the driver", "shared without it", "with the cluster's own scheduler", "unseen"],
+    ids=[
+        "without the driver",
+        "shared without it",
+        "with the cluster's own scheduler",
+        "unseen",
+        "with a scheduler that knows no rules",
+    ],
 )
 def test_claims_are_not_booked_or_shared_where_that_cannot_be_kept(
     render: Render, values: dict[str, Any], why: str

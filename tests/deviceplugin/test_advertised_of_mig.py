@@ -1,5 +1,6 @@
 """What is advertised of GPUs in MIG mode: names, and what running pods already reach."""
 
+import msgspec
 import pytest
 
 from cluster import names
@@ -60,6 +61,15 @@ def test_for_claims_each_mig_device_has_its_health_whatever_the_strategy_is() ->
     found = advertised_by(way, gpu(0, cut=True), part(0, 1), unhealthy)
     assert reasons(found) == {"GPU-0": None, "MIG-0-1": None, "MIG-0-2": "XID 79"}
     assert lists(way, gpu(0, cut=True), part(0, 1), unhealthy) == {}
+
+
+def test_a_claims_device_is_the_one_that_has_its_name_now() -> None:
+    """After a reload of the driver a GPU may have the number of one that is lost."""
+    lost = msgspec.structs.replace(gpu(0).as_unhealthy("lost"), listed=False)
+    here = msgspec.structs.replace(lost, published=gpu(1).published, listed=True)
+    way = AdvertisingOptions.of_claims(Strategy.CDI, bookable=True)
+    found = {one.uuid: one.claimed_as for one in advertised_by(way, here, lost)}
+    assert found == {"GPU-1": "gpu-0", "GPU-0": None}
 
 
 def test_claims_that_can_be_booked_say_what_of_a_gpu_is_for_shares_and_no_slot_is_listed() -> None:

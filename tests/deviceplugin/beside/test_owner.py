@@ -71,7 +71,7 @@ class Bench:
             checkpoint=CheckpointFile(folder, names.GPU_RESOURCE),
             pods=self.pods,
             allocated=allocated,
-            lost=lambda: orphans(self.lab.file, folder, self.kube),
+            lost=lambda: orphans(self.lab.file, folder, self.kube, driver=names.DRA_DRIVER, node=NODE),
         )
         self.start()
 

@@ -35,15 +35,20 @@ SHARED = 80 * 1024
 
 
 def allocation(
-    *devices: str, driver: str = names.DRA_DRIVER, memory: int = 0, **more: object
+    *devices: str,
+    driver: str = names.DRA_DRIVER,
+    pool: str = NODE,
+    request: str = "gpu",
+    memory: int = 0,
+    **more: object,
 ) -> dict[str, object]:
     """Args: memory: MiB of a share of each device; 0 for all of it."""
     consumed = {"consumedCapacity": {"memory": f"{memory}Mi"}} if memory else {}
     results = [
         {
-            "request": "gpu",
+            "request": request,
             "driver": driver,
-            "pool": NODE,
+            "pool": pool,
             "device": one,
             "shareID": f"s{n}" if memory else None,
         }

@@ -76,8 +76,8 @@ def served(driver: Driver) -> Iterator[Driver]:
         thread.join()
 
 
-def prepared(line: grpc.Channel, service: str, uid: str, name: str) -> list[str]:
-    """Devices that the kubelet gets for a claim."""
+def prepared(line: grpc.Channel, service: str, uid: str, name: str) -> list[tuple[str, str]]:
+    """(Request, device) of each that the kubelet gets for a claim."""
     call = line.unary_unary(
         f"/{service}/NodePrepareResources",
         request_serializer=dra.NodePrepareResourcesRequest.SerializeToString,
@@ -86,7 +86,7 @@ def prepared(line: grpc.Channel, service: str, uid: str, name: str) -> list[str]
     claim = dra.Claim(uid=uid, namespace="team", name=name)
     answer = call(dra.NodePrepareResourcesRequest(claims=[claim]), wait_for_ready=True).claims[uid]
     assert not answer.error
-    return [one.device_name for one in answer.devices]
+    return [(request, one.device_name) for one in answer.devices for request in one.request_names]
 
 
 def test_each_kubelet_finds_a_version_that_it_knows(driver: Driver) -> None:
@@ -98,7 +98,7 @@ def test_each_kubelet_finds_a_version_that_it_knows(driver: Driver) -> None:
             api, _, service = version.partition(".")
             if service == "DRAPlugin":  # and the same claim again has the same device
                 path = f"k8s.io.kubelet.pkg.apis.dra.{api}.{service}"
-                assert prepared(line, path, claim.uid, claim.name) == ["gpu-1"]
+                assert prepared(line, path, claim.uid, claim.name) == [("gpu", "gpu-1")]
             else:
                 watch = line.unary_stream(
                     f"/{version}/NodeWatchResources",
@@ -109,6 +109,14 @@ def test_each_kubelet_finds_a_version_that_it_knows(driver: Driver) -> None:
                 assert {one.device.device_name for one in next(stream).devices} == set(DEVICES)
                 stream.cancel()
     assert {one.partition(".")[0] for one in info.supported_versions} == {"v1", "v1beta1", "v1alpha1"}
+
+
+def test_a_container_that_names_a_request_gets_whichever_alternative_it_was_met_by(driver: Driver) -> None:
+    """The kubelet compares the names: of an alternative it is ``request/alternative`` in the allocation."""
+    claim = driver.lab.claim("first", allocation("gpu-1", request="gpu/small"))
+    with closing(channel(Path(driver.registered().endpoint))) as line:
+        service = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
+        assert prepared(line, service, claim.uid, claim.name) == [("gpu", "gpu-1")]
 
 
 def test_devices_are_published_anew_whenever_a_kubelet_has_registered_the_driver(driver: Driver) -> None:

@@ -18,7 +18,7 @@ from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 from deviceplugin.dra.neighbours import Neighbours
 from deviceplugin.dra.prepare import Refusal
-from deviceplugin.dra.prepared import PreparedClaim
+from deviceplugin.dra.prepared import PreparedClaim, PreparedFile
 from deviceplugin.dra.registration import Endpoints
 from deviceplugin.dra.serving import ClaimServing, ClaimSharing, claimed_parts, has_claims, held_by_claims
 from deviceplugin.kubelet.checkpoint import NAME, CheckpointFile
@@ -62,9 +62,12 @@ class Site:
             pods=silent.pods,
         )
         self.plugin: str | None = None
+        self.specification = b"{}"
         self.claims = self.serving()
 
-    def serving(self, *, is_ending: bool = False, is_waiting: bool = False) -> ClaimServing:
+    def serving(
+        self, *, is_ending: bool = False, is_waiting: bool = False, file: PreparedFile | None = None
+    ) -> ClaimServing:
         return ClaimServing(
             Endpoints(kubelet_root=self.root, driver=names.DRA_DRIVER, names=SocketNames("one", 1)),
             self.sources,
@@ -72,8 +75,8 @@ class Site:
             node=NODE,
             kubelet_state=self.root,
             cdi=self.root / "cdi",
-            specification=lambda _, more: json.dumps(more).encode(),
-            file=self.lab.file,
+            specification=lambda _nodes, _more: self.specification,
+            file=file or self.lab.file,
             clock=FakeClock(self_advancing=True),
             sharing=ClaimSharing(is_offered=True, reserve=512),
             is_ending=is_ending,

@@ -74,6 +74,18 @@ def test_of_a_partitioned_gpu_its_parts_are_offered() -> None:
     assert attributes["type"] == {"string": "mig"}
 
 
+def test_what_has_a_name_now_is_offered_by_it_whoever_had_it_before() -> None:
+    """A MIG device that is cut again at the same place; a GPU with the number of one that is lost."""
+    cut_before = msgspec.structs.replace(
+        PART, published=msgspec.structs.replace(PART.published, uuid="MIG-earlier"), gone=True
+    )
+    lost = msgspec.structs.replace(
+        GPU, published=msgspec.structs.replace(GPU.published, uuid="GPU-lost"), listed=False
+    )
+    assert [one.uuid for one in offered([PART, cut_before]).values()] == ["MIG-0"]
+    assert [one.uuid for one in offered([GPU, lost]).values()] == ["GPU-0"]
+
+
 class Lab:
     """A publisher and its API server, of which a test says whether it knows taints."""
 

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,6 +90,14 @@ class Bed:
             return Counter(node for node, _ in self.devices()) == PUBLISHED
 
         self.ground.await_that("all devices are published", lambda: published() or None)
+
+    def await_uuids(self, wanted: set[str]) -> None:
+        """Wait for these devices among those that are published."""
+
+        def published() -> bool:
+            return wanted <= {device["uuid"] for device in self.devices().values()}
+
+        self.ground.await_that(f"{wanted} are published", lambda: published() or None)
 
     def claims(self, pod: Json) -> dict[str, Json]:
         """What the pod calls it -> the claim."""
@@ -306,7 +314,10 @@ def test_a_gpu_is_given_whole_only_after_the_last_claim_for_a_part_of_it(bed: Be
     bed.ground.await_phase(["whole"])
     bed.check_sight("whole", "main", bed.given("whole")["main"])
     bed.remove(bodies)
-    fake.mig(0, [piece for (number, _), piece in bed.pieces.items() if number == 0])
+    cut = [piece for (number, _), piece in bed.pieces.items() if number == 0]
+    for pieces in ([replace(one, uuid=f"{one.uuid}-again") for one in cut], cut):
+        fake.mig(0, pieces)
+        bed.await_uuids({one.uuid for one in pieces})
     bed.await_published()
 
 
