@@ -9,6 +9,7 @@ from functools import partial
 
 from cluster import claim_names, names
 from cluster.kube.interface import Kube
+from cluster.objects.inventory import OWNER_WAITS
 from cluster.process.clock import Clock
 from deviceplugin.advertised import AdvertisingOptions
 from deviceplugin.allocator import Allocator, AllocatorSources, first_devices
@@ -16,7 +17,7 @@ from deviceplugin.beside.choice import at_start
 from deviceplugin.beside.holdings import Holdings
 from deviceplugin.beside.observer import Observer
 from deviceplugin.beside.opening import Opening
-from deviceplugin.beside.owner import CLOSED, Way
+from deviceplugin.beside.owner import Way
 from deviceplugin.beside.role import Role
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.dra.allocated import AllocatedClaims
@@ -71,8 +72,12 @@ def role_of(
     way = at_start(kube, settings.node_name, settings.device_plugin, holdings(settings, sources, kube).held)
     daemons = MpsDaemons(settings.mps_root, clock)
     serving = partial(_claims, settings, sources, sockets, kube=kube, clock=clock)
+<<<<<<< HEAD
     closed = CLOSED if way.waits else None
     mounts = _folders(settings).mounts
+=======
+    closed = OWNER_WAITS if way.waits else None
+>>>>>>> w-law
     if way.whose == "existing":
         role = _observing(settings, way, sources, metrics=metrics, clock=rounds["preparation"], closed=closed)
     else:

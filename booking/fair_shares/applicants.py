@@ -14,7 +14,7 @@ from cluster.decide.fairshare import Unit
 from cluster.decide.request import GpuRequest, RequestKey, gpu_request_of
 from cluster.objects.barred_nodes import barred
 from cluster.objects.gangs import Gang, gang_of
-from cluster.objects.pods import Pod, first_created, is_live
+from cluster.objects.pods import Pod, first_created, is_live, unmade_claims
 from cluster.objects.quantity import QuantityError
 from cluster.objects.scheduling_gates import is_queued, other_gates
 
@@ -142,9 +142,11 @@ def _waits(pod: Pod) -> bool:
 def applicant_of(pod: Pod, shares: FairShares) -> Applicant | None:
     """The pod as an applicant; None if it does not ask for whole devices of one resource.
 
-    Nothing can be kept for one that asks by an extended resource that DRA satisfies.
+    Nothing can be kept for one that asks by an extended resource that DRA satisfies, nor where it is not
+    known which devices its claims would take.
     """
-    if pod.claims and pod.claims.resources:
+    claims = pod.claims
+    if claims and (claims.resources or (claims.is_unclear and not unmade_claims(pod))):
         return None
     try:
         request = gpu_request_of(pod)

@@ -16,7 +16,7 @@ from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
 from cluster.decide.share_rejection import share_rejection
 from cluster.objects.hold import Hold
-from cluster.objects.inventory import MIG_UUID, is_mixed, resource_of
+from cluster.objects.inventory import MIG_UUID, Device, as_of_a_plugin, is_mixed, resource_of
 
 CORDONED: Final = reasons.CORDONED.reason()
 NOT_PUBLISHED: Final = reasons.NOT_PUBLISHED.reason()
@@ -37,6 +37,7 @@ NOMINATED: Final = reasons.NOMINATED.reason()
 BOOKED_BY_OTHERS: Final = reasons.BOOKED_BY_OTHERS.reason()
 UNACCOUNTED: Final = reasons.UNACCOUNTED.reason()
 RESERVED: Final = reasons.RESERVED.reason()
+OWNER_WAITS: Final = reasons.OWNER_WAITS.reason()
 HELD_UNHEALTHY: Final = reasons.HELD_UNHEALTHY.reason()
 HELD_NOT_FREE: Final = reasons.HELD_NOT_FREE.reason()
 SHARED_BY_BOOKINGS: Final = reasons.SHARED_BY_BOOKINGS.reason()
@@ -64,7 +65,8 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
         # A held device that has not been identified may be any of the free ones.
         spare = largest_set(available(request, view, resource), request) - view.unknown.get(resource, 0)
         if spare < needed:
-            return next(_shortages(request, view, resource, needed))
+            late = waits_for_owner(request, view, resource, needed)
+            return OWNER_WAITS if late else next(_shortages(request, view, resource, needed))
     return None
 
 
@@ -142,6 +144,32 @@ def elsewhere(hold: Hold) -> Reason:
 def unhealthy(request: GpuRequest) -> Reason:
     """The node has enough GPUs for the pod, but too many of them are unhealthy."""
     return reasons.UNHEALTHY.reason(request.selector.text)
+
+
+def waits_for_owner(request: GpuRequest, view: NodeView, resource: str, needed: int) -> bool:
+    """Whether the node would have enough GPUs for the pod if it did not wait to change who gives them out.
+
+    Those that claims give now can be requested of a device plugin then.
+    """
+    if not view.withheld or largest_set(view.healthy_by_model.get(resource, {}), request) >= needed:
+        return False
+    found: dict[str, tuple[Device, ...]] = {}
+    for device in _given_later(view, resource):
+        found[device.model] = (*found.get(device.model, ()), device)
+    return largest_set(found, request) >= needed
+
+
+def _given_later(view: NodeView, resource: str) -> Iterator[Device]:
+    for groups in view.all_by_model.values():
+        for device in (one for found in groups.values() for one in found):
+            if not (device.is_healthy or device.uuid in view.withheld):
+                continue
+            if resource_of(device) == resource:
+                yield device
+            elif device.resource == names.CLAIM_RESOURCE:
+                plain = as_of_a_plugin(device)
+                if resource_of(plain) == resource:
+                    yield plain
 
 
 def in_use(request: GpuRequest) -> Reason:

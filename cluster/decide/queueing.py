@@ -29,7 +29,7 @@ from cluster.decide.predicates import rejection
 from cluster.decide.request import GpuRequest, RequestKey, gpu_request_of
 from cluster.objects.bookings import Booking
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod, first_created, is_live
+from cluster.objects.pods import Pod, first_created, is_live, unmade_claims
 from cluster.objects.quantity import QuantityError
 from cluster.objects.scheduling_gates import is_queued, other_gates
 
@@ -85,6 +85,9 @@ def step(queue: GateQueue) -> Step:
         try:
             request = gpu_request_of(pod, booking)
         except QuantityError:
+            found.ungated += [pod] if is_queued(pod) else []
+            continue
+        if pod.claims and pod.claims.is_unclear and not unmade_claims(pod):
             found.ungated += [pod] if is_queued(pod) else []
             continue
         found.add(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Self
 
-from cluster import names
+from cluster import event_reasons, names
 
 KEPT: Final = 1_000
 """Reasons that are kept: one pod has the same one on many nodes."""
@@ -182,6 +182,13 @@ UNHEALTHY: Final = Cause(
     "node(s) had too few healthy GPUs{}",
     "the GPUs recover, or are replaced; the node's inventory gives the reason",
 )
+OWNER_WAITS: Final = Cause(
+    "owner-waits",
+    "the node waits to change who gives out its GPUs, and gives none to new pods until then",
+    "node(s) waited to change who gives out their GPUs, and gave none to new pods",
+    f"what the Event {event_reasons.CHANGE_WAITS} on the Node names has ended, and its next owner gives them"
+    f" out; or its label {names.DEVICE_PLUGIN} is put back",
+)
 HELD_MISMATCH: Final = Cause(
     "hold-mismatch",
     "the GPUs that are kept for this pod are not what it asks for",
@@ -319,6 +326,7 @@ ALL: Final = (
     TOO_MANY_SUCH,
     MIXED_MODELS,
     UNHEALTHY,
+    OWNER_WAITS,
     HELD_MISMATCH,
     HELD_UNHEALTHY,
     HELD_NOT_FREE,

@@ -83,6 +83,9 @@ def _unsuitable(request: GpuRequest, view: NodeView, share: ShareRequest) -> Ite
     """Why the node's healthy GPUs do not do, even if nobody had any of them."""
     everything, selector = view.all_by_model.get(request.resource, {}), request.selector.text
     matching_gpus = matching_count(everything, request)
+    late = view.withheld and largest_set(everything, request) >= share.width
+    if late and (view.closed or fits(request, view.empty_offer)):
+        yield reasons.OWNER_WAITS.reason()
     if sum(map(len, everything.values())) < share.width:
         yield reasons.TOO_MANY.reason()
     if not matching_gpus:

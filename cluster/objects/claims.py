@@ -306,6 +306,11 @@ class PodClaims(Partial, frozen=True):
         """Where the pod has everything that it asks for by claims; None while something is missing."""
         return self.held[0].node if self.held and len(self.held) == self.count else None
 
+    @property
+    def is_unclear(self) -> bool:
+        """Whether kube-scheduler alone can tell which devices would do, and it would be given them."""
+        return self.problem is not None and self.refusal is None
+
     def keys_of(self, devices: int) -> tuple[str, ...] | None:
         """For each of so many devices, all alike, the value that the claim tolerates which is to get it.
 

@@ -39,6 +39,12 @@ LONGEST_LABEL: Final = 63
 """Characters of a label's value."""
 MIG_UUID: Final = "MIG-"
 """Prefix of a MIG device's UUID."""
+OWNER_WAITS: Final = (
+    "The node is to give its GPUs in another way, once nobody holds a device that this could give away"
+)
+"""The reason of devices that are given to nobody anew while their node waits to change who gives them out.
+
+It has no names, since each change is written to the Node."""
 _NO_LINKS: Final[Mapping[str, int]] = {}
 _REMEMBERED: Final = 256
 """Names of models in label form that are kept: more than a cluster has."""
@@ -167,6 +173,12 @@ def resource_of(device: Device) -> str:
     if device.profile is None:
         return names.GPU_RESOURCE
     return _mig_resource(device.profile)
+
+
+def as_of_a_plugin(device: Device) -> Device:
+    """A device that claims give, as it is when a device plugin gives it."""
+    model = device.model.replace(names.CLAIMED_MODEL, "", 1)
+    return msgspec.structs.replace(device, model=model, resource=None, claimed_as=None)
 
 
 def possible_resources(device: Device) -> tuple[str, ...]:

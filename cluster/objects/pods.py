@@ -347,6 +347,13 @@ def _extended(container: Container, kind: Kind) -> Iterator[ContainerNeed]:
                 yield ContainerNeed(name=container.name, kind=kind, resource=name, count=count)
 
 
+def unmade_claims(pod: Pod) -> list[str]:
+    """What the pod calls its claims that are still to be made from templates; none of one that is bound."""
+    made = {one.name for one in pod.status.resource_claim_statuses or ()}
+    claims = () if pod.spec.node_name else pod.spec.resource_claims or ()
+    return [one.name for one in claims if one.resource_claim_template_name and one.name not in made]
+
+
 def may_have_claims(pod: Pod) -> bool:
     """Whether a pod names claims, or has or may get one for extended resources."""
     status = pod.status.extended_resource_claim_status

@@ -39,7 +39,9 @@ Settings = Mapping[str, str]
 class Parts:
     """Our parts in one cluster."""
 
-    def __init__(self, cluster: Cluster, *, elects: bool = False, claims: bool = False) -> None:
+    def __init__(
+        self, cluster: Cluster, *, elects: bool = False, claims: bool = False, driver: str = names.DRA_DRIVER
+    ) -> None:
         """Start nothing yet.
 
         Args:
@@ -47,10 +49,12 @@ class Parts:
             elects: whether our kube-schedulers elect a leader by a Lease, as the chart's do. A single one
                 without election does not end when a busy machine keeps it from renewing a Lease.
             claims: whether claims can be booked, on nodes whose agent gives its GPUs by them.
+            driver: name of the driver that gives them.
         """
         self._cluster = cluster
         self._elects = elects
         self._claims = claims
+        self._driver = driver
         self.folder = cluster.state / "parts"
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self.people = People(cluster, self.folder)
@@ -248,13 +252,16 @@ class Parts:
 
     def _account(self, account: str, *, node: str | None = None) -> dict[str, str]:
         booking = {names.setting("book_claims"): "true"} if self._claims else {}
+        if self._driver != names.DRA_DRIVER:
+            booking[names.setting("dra_driver")] = self._driver
         return identity.environment(self._cluster, self.folder, account, node=node) | booking
 
     def _values(self) -> dict[str, object]:
         """The chart's values: the parts run as processes of the host."""
         values = chart.external_values(self._cluster.address)
         by = {"mode": "existing", "name": existing.SCHEDULER} if self._mode == "existing" else {}
-        claims = {"dra": {"enabled": True, "booking": True}} if self._claims else {}
+        dra = {"enabled": True, "booking": True, "driverName": self._driver}
+        claims = {"dra": dra} if self._claims else {}
         return {**values, "scheduler": by, "server": {**values["server"], "url": self.booking_url}, **claims}
 
     def _usual(self) -> tuple[str, ...]:

@@ -14,10 +14,6 @@ from cluster.objects.nodes import Node
 
 Whose = Literal["ours", "existing", "dra"]
 """This agent's device plugin, another one that is there already, or this agent's driver of claims."""
-CLOSED: Final = (
-    "The node is to give its GPUs in another way, once nobody holds a device that this could give away"
-)
-"""The reason of all its devices meanwhile. It has no names, since each change is written to the Node."""
 
 NAMED: Final = 3
 """Claims that a message names."""

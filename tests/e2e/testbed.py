@@ -68,6 +68,8 @@ class Design:
     resources: tuple[str, ...] = (names.GPU_RESOURCE,)
     claims: bool = False
     """Whether claims can be booked."""
+    driver: str = names.DRA_DRIVER
+    """Name of the driver that gives them."""
     leeway: float = LEEWAY
     """Seconds between the read and the write of an honest decision."""
     alongside: Callable[[Cluster, Parts], AbstractContextManager[object]] = lambda _cluster, _parts: (
@@ -91,7 +93,7 @@ class _Started:
             emulates=design.emulates,
         )
         self.cluster = stack.enter_context(Cluster.start(spec))
-        self.parts = Parts(self.cluster, claims=design.claims)
+        self.parts = Parts(self.cluster, claims=design.claims, driver=design.driver)
         controller = {**WITHOUT_SHARES, **design.controller}
         self.parts.deploy(mode=design.mode, server=design.server, controller=controller)
         stack.enter_context(design.alongside(self.cluster, self.parts))
@@ -101,6 +103,7 @@ class _Started:
             checkpoints_of(self.cluster),
             resources=design.resources,
             claims=design.claims,
+            driver=design.driver,
             leeway=design.leeway,
         )
         self.live_watch = stack.enter_context(watch)

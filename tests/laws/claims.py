@@ -48,6 +48,8 @@ class Stored:
     """By uid."""
     resourceslices: tuple[tuple[ResourceSlice, bool], ...] = ()
     """Each write of one, and whether it was its deletion: what was deleted may count for a while."""
+    driver: str = names.DRA_DRIVER
+    """Whose devices count."""
 
     def after(self, change: Change) -> "Stored":
         """What is stored after one more write."""
@@ -77,7 +79,7 @@ class Stored:
 
     def shown(self, nodes: Iterable[Node], clock: Clock) -> dict[str, Pod]:
         """Uid -> pod as it is shown where the nodes are as given."""
-        cache = _empty(clock)
+        cache = _empty(clock, self.driver)
         cache.of(NODES).replace(list(nodes), "1")
         slices = cache.of(RESOURCE_SLICES)
         for one, is_gone in self.resourceslices:
@@ -90,9 +92,9 @@ class Stored:
 class ClaimedPods:
     """What the watcher is shown of pods, where claims can be booked."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._cache = _empty(clock)
-        self.stored = Stored()
+    def __init__(self, clock: Clock, driver: str) -> None:
+        self._cache = _empty(clock, driver)
+        self.stored = Stored(driver=driver)
         """What it is shown from."""
         self._shown: dict[str, Pod] = {}
 
@@ -152,8 +154,8 @@ class ClaimedPods:
                     yield before, after
 
 
-def _empty(clock: Clock) -> ClusterCache:
-    return ClusterCache(clock, claims=with_expressions(names.DRA_DRIVER))
+def _empty(clock: Clock, driver: str) -> ClusterCache:
+    return ClusterCache(clock, claims=with_expressions(driver))
 
 
 def _show(pod: Pod, cache: ClusterCache) -> Pod:

@@ -20,7 +20,7 @@ from devcluster.cluster import Cluster
 from devcluster.wait import poll
 from tests.laws.broken import LawBrokenError
 from tests.laws.changes import WATCHED
-from tests.laws.checkpoints import Checkpoints
+from tests.laws.checkpoints import Checkpoints, ClaimCheckpoints
 from tests.laws.following import Follower, everything
 from tests.laws.l4 import BACK_WITHIN
 from tests.laws.l9 import Fingerprint, fingerprint_of
@@ -56,6 +56,7 @@ class LiveWatch:
         leeway: float = LEEWAY,
         settles: float = SETTLES,
         claims: bool = False,
+        driver: str = names.DRA_DRIVER,
     ) -> None:
         """Watch nothing yet.
 
@@ -67,13 +68,15 @@ class LiveWatch:
             leeway: seconds between the read and the write of an honest decision.
             settles: seconds for which what kubelets do and what they say may differ.
             claims: whether pods may have devices by claims.
+            driver: name of the driver that gives these.
         """
         self._kube = kube
         self._clock = clock
-        self._watcher = LawWatcher(clock, leeway=leeway, settles=settles, claims=claims)
+        self._watcher = LawWatcher(clock, leeway=leeway, settles=settles, claims=claims, driver=driver)
         self._stream = Stream(self._watcher, clock)
         self._folders, self._resources = checkpoints, tuple(resources)
         self._checkpoints = Checkpoints(checkpoints, self._resources)
+        self._claims = ClaimCheckpoints(checkpoints, driver)
         self._stop = threading.Event()
         self._followers = [
             Follower(kube, r, clock, self._stream, namespace=names.NAMESPACE if r is LEASES else None)
@@ -177,6 +180,9 @@ class LiveWatch:
             for node, holdings in self._checkpoints.changed():
                 with suppress(LawBrokenError):
                     self._watcher.kubelet(node, holdings)
+            for node, believed in self._claims.changed():
+                with suppress(LawBrokenError):
+                    self._watcher.believed(node, believed)
 
 
 class _CaughtUp:

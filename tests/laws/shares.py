@@ -11,6 +11,7 @@ from typing import Final
 
 from cluster import names
 from cluster.objects.assignment import Assignment, assignment_of, devices_of
+from cluster.objects.claims import ClaimedDevice
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Container, Pod
 from cluster.objects.quantity import parse_count
@@ -38,43 +39,60 @@ class _Part:
         )
 
 
-def may_share(uuid: str, pods: Iterable[Pod], state: State) -> bool:
-    """Whether these pods may have the GPU together. The one that reserves it has no part of it."""
+def may_share(uuid: str, pods: Iterable[Pod], state: State, name: str | None = None) -> bool:
+    """Whether these pods may have the GPU together. The one that reserves it has no part of it.
+
+    Args:
+        uuid: the GPU.
+        pods: who has it.
+        state: the cluster.
+        name: what the GPU is called in claims, also where its node gives none by claims any more.
+    """
     sharers = [pod for pod in pods if pod.metadata.annotation(names.RESERVES) != uuid]
     device = _device(uuid, sharers, state)
-    if device and device.claimed_as and _are_of_one_claim(device.claimed_as, sharers):
+    name = (device.claimed_as if device else None) or name
+    if name and _are_of_one_claim(name, sharers):
         return True
-    if device is not None and device.claimed_as is not None:
-        return _share_by_claims(device, sharers)
-    if device is None or device.share is None or not all(map(_is_sharing, sharers)):
+    if device is None:
         return False
-    modes = {pod.metadata.annotation(names.SHARING_MODE) or "time-slice" for pod in sharers}
-    total = _Part()
-    for pod in sharers:
+    others = [pod for pod in sharers if not (name and _held(pod, name))]
+    memory = _memory_by_claims(name or "", sharers)
+    if memory is None or not all(map(_is_sharing, others)) or (others and not device.share):
+        return False
+    modes = {pod.metadata.annotation(names.SHARING_MODE) or "time-slice" for pod in others}
+    if len(others) < len(sharers):
+        modes.add("time-slice")
+    total = _Part(memory)
+    for pod in others:
         total = total.plus(_part(pod, device))
+    if device.share is None:
+        return total.memory <= device.memory
     offer = device.share
-    return (
-        len(modes) == 1 and total.memory <= offer.memory and total.cores <= 100 and total.slots <= offer.slots
-    )
+    fits = total.memory <= offer.memory and total.cores <= 100 and total.slots <= offer.slots
+    return fits and len(modes) == 1
+
+
+def _held(pod: Pod, name: str) -> list[ClaimedDevice]:
+    """What a pod's claims have of the device of this name."""
+    return [one for one in (pod.claims.held if pod.claims else ()) if one.device == name]
 
 
 def _are_of_one_claim(name: str, pods: Iterable[Pod]) -> bool:
     """Whether there is a claim by which all of them have the device of this name."""
-    held = [pod.claims.held if pod.claims else () for pod in pods]
-    claims = [frozenset(one.claim for one in found if one.device == name) for found in held]
+    claims = [frozenset(one.claim for one in _held(pod, name)) for pod in pods]
     return bool(claims) and bool(frozenset.intersection(*claims))
 
 
-def _share_by_claims(device: Device, pods: Iterable[Pod]) -> bool:
-    """Whether these pods' claims have parts of the device's memory, together no more than there is."""
+def _memory_by_claims(name: str, pods: Iterable[Pod]) -> int | None:
+    """MiB that pods' claims have of the device together, each claim once; None if one has all of it."""
     memory: dict[str, int] = {}
     for pod in pods:
-        theirs = [one for one in (pod.claims.held if pod.claims else ()) if one.device == device.claimed_as]
-        if not theirs or not all(one.memory for one in theirs):
-            return False
+        theirs = _held(pod, name)
+        if not all(one.memory for one in theirs):
+            return None
         for claim in {one.claim for one in theirs}:
             memory[claim] = sum(one.memory for one in theirs if one.claim == claim)
-    return sum(memory.values()) <= device.memory
+    return sum(memory.values())
 
 
 def may_share_after(uuid: str, pod: Pod, others: Iterable[Pod], state: State) -> bool:

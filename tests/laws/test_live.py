@@ -6,17 +6,21 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.errors import Request, Unreachable
-from cluster.kube.resources import BOOKINGS, LEASES, PODS
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
+from cluster.objects.inventory import encode_inventory
 from cluster.process.clock import SystemClock
 from devcluster.wait import poll
 from deviceplugin.kubelet.checkpoint import NAME
 from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
-from tests.fakes.objects import EPOCH
+from tests.fakes.objects import EPOCH, a100, a_pod
+from tests.laws import claim_states
 from tests.laws.broken import LawBrokenError
+from tests.laws.claim_states import Believed, encode
 from tests.laws.l9 import assert_unchanged
 from tests.laws.live import LiveWatch
 
@@ -170,6 +174,24 @@ def test_the_kubelets_checkpoint_is_read_when_it_changes(cluster: FakeCluster, t
         written.write_bytes(msgspec.json.encode({"Data": {"PodDeviceEntries": entries}}))
         written.replace(tmp_path / NAME)
         assert await_breach(live).message == "GPU-n0-2 is in use by default/a and default/b at once."
+
+
+def test_the_kubelets_checkpoint_of_claims_is_read_when_it_changes(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    devices = encode_inventory(tuple(replace(a100(n), claimed_as=f"gpu-{n}") for n in range(2)))
+    cluster.kube.patch(NODES, "n0", {"metadata": {"annotations": {names.INVENTORY: devices}}})
+    folders = {"n0": tmp_path / "device-plugins"}
+    with LiveWatch(cluster.kube, Mixed(cluster), folders, settles=0.0) as live:
+        live.begin("a test")
+        for name in "ab":
+            cluster.kube.put(PODS, a_pod(name).on("n0").ended("Running").raw)
+        live.finish()
+        believed = {name: Believed(frozenset({f"uid-{name}"}), frozenset({"gpu-0"})) for name in "ab"}
+        written = tmp_path / "written"
+        written.write_bytes(encode(believed, names.DRA_DRIVER))
+        written.replace(tmp_path / claim_states.NAME)
+        assert await_breach(live).message == "GPU-n0-0 is in use by default/a and default/b at once."
 
 
 def test_the_fingerprint_is_read_again(cluster: FakeCluster, live: LiveWatch) -> None:

@@ -3,14 +3,19 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from cluster import names
 from cluster.kube.resources import LEASES, PODS
+from cluster.objects.claims import ClaimedDevice, PodClaims
 from cluster.objects.device_usage import NodeUsage, OverUser, encode_use
+from cluster.objects.pods import Pod
 from deviceplugin.allocation.pod_devices import PodDevices
 from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
-from tests.fakes.objects import EPOCH, PodBuilder, a_pod, shared_gpu
+from tests.fakes.objects import EPOCH, PodBuilder, a_node, a_pod, shared_gpu
 from tests.laws.breaking import breaks
+from tests.laws.shares import may_share
+from tests.laws.state import State
 from tests.laws.watcher import LawWatcher
 
 HALF = a_pod("half").shares(memory=40_000, cores=50)
@@ -85,6 +90,30 @@ def test_slots_in_the_checkpoint_are_of_one_gpu(cluster: FakeCluster, laws: LawW
     laws.check()
     with breaks(laws, "L1", "GPU-n0-0 is in use by default/a and default/b at once"):
         laws.kubelet("n0", PodDevices(both))
+
+
+def _by_claim(name: str, memory: int) -> Pod:
+    held = (ClaimedDevice(claim=name, node="n0", device="gpu-0", memory=memory),)
+    return replace(a_pod(name).on("n0").obj, claims=PodClaims(count=1, uids=(name,), held=held))
+
+
+@pytest.mark.parametrize("given_now", ["gpu-0", None], ids=["by claims", "by a plugin"])
+def test_shares_by_claims_and_by_limits_are_added_up(given_now: str | None) -> None:
+    gpu = replace(shared_gpu(0, memory=80_000), claimed_as=given_now)
+    state = State(nodes={"n0": a_node("n0", gpu)})
+
+    def may(*pods: Pod) -> bool:
+        return may_share(G0, pods, state, "gpu-0")
+
+    def by_limits(memory: int) -> Pod:
+        return a_pod("limits").shares(memory=memory).on("n0", {"main": (G0,)}).obj
+
+    assert may(_by_claim("a", 50_000), _by_claim("b", 30_000))
+    assert may(_by_claim("a", 50_000), _by_claim("a", 50_000))
+    assert not may(_by_claim("a", 50_000), _by_claim("b", 30_001))
+    assert may(_by_claim("a", 50_000), by_limits(30_000))
+    assert not may(_by_claim("a", 50_000), by_limits(30_001))
+    assert not may(_by_claim("a", 0), by_limits(1))
 
 
 def test_l3_a_pod_that_uses_too_much_by_the_word_of_its_nodes_agent_may_leave_and_no_other(

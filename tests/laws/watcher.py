@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from booking.policy.fair_shares import FairShares
+from cluster import names
 from cluster.kube.resources import Object
 from cluster.process.clock import Clock
 from deviceplugin.allocation.pod_devices import PodDevices
@@ -66,7 +67,13 @@ class LawWatcher:
     """Watches laws L1 to L6, L9 and L10."""
 
     def __init__(
-        self, clock: Clock, *, leeway: float = 0.0, settles: float = 0.0, claims: bool = False
+        self,
+        clock: Clock,
+        *,
+        leeway: float = 0.0,
+        settles: float = 0.0,
+        claims: bool = False,
+        driver: str = names.DRA_DRIVER,
     ) -> None:
         """Watch nothing yet.
 
@@ -75,9 +82,10 @@ class LawWatcher:
             leeway: seconds between the read and the write of an honest decision.
             settles: seconds for which what kubelets do and what they say may differ.
             claims: whether pods may have devices by claims.
+            driver: name of the driver that gives these.
         """
         self._clock = clock
-        self._claimed = ClaimedPods(clock) if claims else None
+        self._claimed = ClaimedPods(clock, driver) if claims else None
         self.kinds: Final = {**WATCHED, **KINDS} if claims else WATCHED
         """What it must be shown."""
         self._settles = timedelta(seconds=settles)
@@ -87,6 +95,7 @@ class LawWatcher:
         self._delivered = WatchEvents()
         self._history = History()
         self._kubelets: dict[str, PodDevices] = {}
+        self._believed: dict[str, l1.Claims] = {}
         self._comebacks = l4.Comebacks()
         self._unvouched = l9.Unvouched()
         self._takings = l10.Takings()
@@ -160,6 +169,16 @@ class LawWatcher:
         """
         with self._lock:
             self._kubelets[node] = holdings
+            self._break(self._doubly_had(self._clock.now()))
+
+    def believed(self, node: str, claims: l1.Claims) -> None:
+        """What the kubelet of a node believes now to be prepared for claims.
+
+        Raises:
+            LawBrokenError: a device has two users.
+        """
+        with self._lock:
+            self._believed[node] = claims
             self._break(self._doubly_had(self._clock.now()))
 
     def divide_by(self, shares: FairShares) -> None:
@@ -303,7 +322,7 @@ class LawWatcher:
 
     def _doubly_had(self, now: datetime) -> list[tuple[str, str]]:
         """Devices that two pods have had for longer than kubelets need to say that one has ended."""
-        doubles = self._havings.doubles(self.state, self._kubelets)
+        doubles = self._havings.doubles(self.state, self._kubelets, self._believed)
         self._doubles = {key: self._doubles.get(key, now) for key in doubles}
         return [(l1.LAW, doubles[key]) for key, at in self._doubles.items() if now - at >= self._settles]
 

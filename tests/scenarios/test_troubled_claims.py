@@ -1,15 +1,19 @@
 """Claims that can be booked, and what goes wrong: dead parts, pods that never end, claims of two owners."""
 
+import pytest
+
 from booking.policy.fair_shares import FairShares
 from cluster import names
-from cluster.kube.resources import RESOURCE_CLAIMS, TAINT_RULES
+from cluster.kube.resources import CLAIM_TEMPLATES, RESOURCE_CLAIMS, TAINT_RULES
 from cluster.objects.claims import KNOWN_AFTER
 from tests.scenarios.claiming import (
     BY_CLAIM,
+    LARGE,
     Claims,
     claim,
     claiming,
     devices_of_claims,
+    exactly,
     rules,
     stored,
 )
@@ -151,3 +155,19 @@ def test_pods_that_share_a_claim_get_one_device_together(claims: Claims) -> None
     world.until(lambda: runs(world, "bob-1", "bob-2", "bob-3"), "they run")
     assert {one.uid for one in stored(world, "shared").status.reserved_for} == set(together)
     assert list(devices_of_claims(world).values()) == [["shared"]]
+
+
+@pytest.mark.parametrize("mode", ["off", "order"])
+@pytest.mark.parametrize("unbooked", ["queue", "strip"])
+def test_a_pod_of_which_it_is_not_known_what_would_do_gets_what_is_free(
+    claims: Claims, mode: str, unbooked: str
+) -> None:
+    world = claims(fair_shares=FairShares(mode=mode), unbooked_action=unbooked)
+    requests = [{"name": "one", "exactly": exactly()}, {"name": "other", "exactly": exactly(LARGE)}]
+    meta = {"name": "different", "namespace": NAMESPACE}
+    devices = {"devices": {"requests": requests}}
+    world.kube.put(CLAIM_TEMPLATES, {"metadata": meta, "spec": {"spec": devices}})
+    world.run(1)
+    world.bob.create(claiming("bob-1", "different"))
+    world.until(lambda: runs(world, "bob-1"), "it runs")
+    assert sorted(devices_of_claims(world)) == ["n0/gpu-0", "n0/gpu-1"]

@@ -30,11 +30,14 @@ def room(pod: Pod, nodes: Iterable[Seen]) -> FreeGpus:
 
     The answer is ``full`` only if that is certain (law L6). If too little is known of a node that may have
     free GPUs, the answer is ``unknown``, unless another node certainly has them. A node that does not suit
-    the pod, for example one that is not ready, counts as having none.
+    the pod, for example one that is not ready, counts as having none. Nothing is certain where it is not
+    known which devices the pod's claims would take.
     """
     try:
         request = gpu_request_of(pod)
     except QuantityError:
+        return "unknown"
+    if pod.claims and pod.claims.is_unclear:
         return "unknown"
     is_published = is_doubtful = False
     for node, view, agent in nodes:

@@ -19,6 +19,8 @@ class Way:
     asks: ExactRequest
     terms: Terms
     refusals: Refusals = NOTHING_REFUSED
+    is_named: bool = True
+    """Whether its expressions name our driver: else devices of others may do, too."""
 
     @property
     def is_all(self) -> bool:
@@ -90,6 +92,8 @@ def _problems(
     are_several, is_all = len(requests) > 1, any(way.is_all for way in ways)
     if missing:
         yield "a claim of it does not exist yet"
+    if not all(way.is_named for way in ways):
+        yield "its claims and their DeviceClasses name no driver, so devices of others may do, too"
     if any(one.others for one in requests):
         yield "its claim has alternatives of another driver"
     if are_several and any(len(one.ways) > 1 for one in requests):

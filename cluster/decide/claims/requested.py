@@ -1,5 +1,6 @@
 """What the claims of one pod ask for, and what they have: of our driver's devices, in one value. Pure."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,8 @@ from cluster.objects.claims import (
 )
 
 Judge = Callable[[Terms], Accepted]
+_NAMED: Final = re.compile(r"device\.driver\s*==\s*['\"]")
+"""An expression that names a driver."""
 _EXTENDED: Final = "/"
 """The claim for extended resources among those that the pod names: no name of one."""
 
@@ -65,7 +68,7 @@ def requested_by(
     if extended:
         claims = {**claims, _EXTENDED: extended.claim}
     known = {name: one for name, one in claims.items() if one is not None}
-    wanted_by = {name: tuple(_requests(one, classes, rules.driver)) for name, one in known.items()}
+    wanted_by = {name: tuple(_requests(one, classes, rules)) for name, one in known.items()}
     called = [name for name, one in known.items() if wanted_by[name] or held_by(one, rules.driver)]
     ours = [known[name] for name in called]
     held = tuple(device for one in ours for device in held_by(one, rules.driver))
@@ -205,7 +208,13 @@ def is_of_driver(selectors: Iterable[Selector], driver: str) -> bool:
     return any(one.cel and any(name in one.cel.expression for name in quoted) for one in selectors)
 
 
-def _requests(claim: ResourceClaim, classes: Mapping[str, DeviceClass], driver: str) -> Iterator[Request]:
+def _may_be_ours(selectors: Iterable[Selector], terms: Terms, judge: Judge | None) -> bool:
+    """Whether expressions that do not name our driver accept a device of it, and name no other one."""
+    is_of_another = any(one.cel and _NAMED.search(one.cel.expression) for one in selectors)
+    return judge is not None and not is_of_another and bool(judge(terms).uuids)
+
+
+def _requests(claim: ResourceClaim, classes: Mapping[str, DeviceClass], rules: Rules) -> Iterator[Request]:
     """The requests for our devices, each with its ways of them in their order."""
     own = own_entries(claim.spec.devices)
     for request in claim.spec.devices.requests:
@@ -214,8 +223,11 @@ def _requests(claim: ResourceClaim, classes: Mapping[str, DeviceClass], driver: 
             known = classes.get(way.device_class_name)
             selectors = (*(known.spec.selectors if known else ()), *way.selectors)
             entries = (*(known.spec.config if known else ()), *own)
-            if not way.admin_access and is_of_driver(selectors, driver):
-                said = refusals(name, entries, driver)
-                ways.append(Way(way, terms_of(selectors, way.capacity), said))
+            terms = terms_of(selectors, way.capacity)
+            is_named = is_of_driver(selectors, rules.driver)
+            may_be = is_named or (known is not None and _may_be_ours(selectors, terms, rules.judge))
+            if may_be and not way.admin_access:
+                said = refusals(name, entries, rules.driver)
+                ways.append(Way(way, terms, said, is_named=is_named))
         if ways:
             yield Request(tuple(ways), others=len(request.ways) - len(ways))

@@ -10,7 +10,7 @@ from cluster.decide.explain.cover import Covered
 from cluster.decide.explain.holders import MayName
 from cluster.decide.explain.snapshot import Explanation, ExplanationSnapshot, listed
 from cluster.decide.explain.unbound import Waits, waits
-from cluster.objects.pods import Pod, asks_for_gpus, is_terminal, is_terminating
+from cluster.objects.pods import Pod, asks_for_gpus, is_terminal, is_terminating, unmade_claims
 from cluster.objects.quantity import QuantityError
 
 _BOOKED_WAITS: Final = (
@@ -97,19 +97,12 @@ def _without(pod: Pod) -> Explanation:
     if message:
         change = "Create it again once the reason is gone: a pod's request for GPUs cannot be changed later."
         return Explanation("without its GPU", (*_origin(pod), message), (change,))
-    if missing := _unmade_claims(pod):
+    if missing := unmade_claims(pod):
         many = f"Its claims {listed(missing)} have" if len(missing) > 1 else f"Its claim {missing[0]} has"
         message = f"{many} not been made from a template yet: until then it is not known what it asks for."
         change = "Kubernetes makes claims by itself; where it cannot, Events of the pod say why."
         return Explanation("without GPU", (*_origin(pod), message), (change,))
     return Explanation("without GPU", (*_origin(pod), "It asks for no GPU."))
-
-
-def _unmade_claims(pod: Pod) -> list[str]:
-    """What the pod calls its claims that are still to be made."""
-    made = {one.name for one in pod.status.resource_claim_statuses or ()}
-    claims = () if pod.spec.node_name else pod.spec.resource_claims or ()
-    return [one.name for one in claims if one.resource_claim_template_name and one.name not in made]
 
 
 def _origin(pod: Pod) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """The input of an explanation, and its result."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 from cluster import names
 from cluster.decide.booking_plan import PlacementCheck
@@ -20,6 +21,9 @@ from cluster.objects.hold import Hold
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
+
+_NODES: Final = 4
+"""Number of nodes that are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,12 @@ def listed(items: Iterable[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     found = list(items)
     return f"{', '.join(found[:-1])} and {found[-1]}" if len(found) > 1 else "".join(found)
+
+
+def few(nodes: Sequence[str]) -> str:
+    """Names of nodes, of which the first ones are named and the others counted."""
+    more = len(nodes) - _NODES
+    return listed([*nodes[:_NODES], *([f"{more} more"] if more > 0 else [])])
 
 
 def capital(message: str) -> str:

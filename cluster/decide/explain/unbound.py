@@ -7,11 +7,12 @@ from typing import Final
 from cluster import names
 from cluster.decide import node_fit
 from cluster.decide.explain.holders import MayName, holders
+from cluster.decide.explain.owner_waits import late_nodes, until_they_change
 from cluster.decide.explain.scheduler_message import of_its_own, whole
-from cluster.decide.explain.snapshot import ExplanationSnapshot, at, capital, counted, listed
+from cluster.decide.explain.snapshot import ExplanationSnapshot, at, capital, counted, few, listed
 from cluster.decide.explain.waiting import LASTING, hold_message, why_waiting
 from cluster.decide.ledger.holdings import PodHoldings
-from cluster.decide.predicates import BOOKED_BY_OTHERS, HELD_NOT_FREE, rejection
+from cluster.decide.predicates import BOOKED_BY_OTHERS, HELD_NOT_FREE, OWNER_WAITS, rejection
 from cluster.decide.protection import never_evicted_reason
 from cluster.decide.reasons import ALL, Reason
 from cluster.decide.request import GpuRequest, gpu_request_of
@@ -21,8 +22,6 @@ from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from cluster.objects.scheduling_gates import is_queued, other_gates
 
-_NODES: Final = 4
-"""Number of nodes that are named; the others are counted."""
 _FOREVER: Final = {
     node_fit.TAINTED: "a toleration of the node's taint",
     node_fit.NOT_SELECTED: "another node selector or node affinity",
@@ -109,15 +108,20 @@ def _of_the_cluster(
 ) -> Waits | None:
     """Why no node can serve it; None where one can."""
     if message := why_waiting(request, (view for view, _ in snapshot.node_snapshots.values())):
+        late = late_nodes(pod, request, snapshot)
         known = (
             str(message),
+            *([f"{few(late)}: {OWNER_WAITS}."] if late and message.code != OWNER_WAITS.code else []),
+            *until_they_change(late, snapshot, may_name),
             *_of_scheduler(pod),
             *_why_no_hold(pod),
             *holders(pod, request, snapshot, may_name),
         )
-        change = _CHANGES[message.code]
+        if late:
+            return Waits(known, (f"{few(late)}: {_CHANGES[OWNER_WAITS.code]}.",))
         lasts = message.code in LASTING
-        return Waits(known, (capital(change),) if lasts else (), is_settled=lasts, is_hopeless=lasts)
+        changes = (capital(_CHANGES[message.code]),) if lasts else ()
+        return Waits(known, changes, is_settled=lasts, is_hopeless=lasts)
     return None
 
 
@@ -181,17 +185,18 @@ def _had_by_others_too(request: GpuRequest, node: str, snapshot: ExplanationSnap
 def _node_by_node(pod: Pod, waiting: _Waiting, snapshot: ExplanationSnapshot, may_name: MayName) -> Waits:
     by_reason = _reasons(pod, waiting, snapshot)
     fits = by_reason.pop(None, [])
-    because = [f"There are free GPUs for it on {_some(fits)}."] if fits else []
-    because += [f"{_some(nodes)}: {why}." for why, nodes in by_reason.items()]
+    because = [f"There are free GPUs for it on {few(fits)}."] if fits else []
+    because += [f"{few(nodes)}: {why}." for why, nodes in by_reason.items()]
     because += _planned(by_reason.get(BOOKED_BY_OTHERS, ()), waiting.booking, snapshot)
     changes = {why: _CHANGES[_key(why)] for why in by_reason if why and _key(why) in _CHANGES}
-    would_change = tuple(f"{_some(by_reason[why])}: {change}." for why, change in changes.items())
+    would_change = tuple(f"{few(by_reason[why])}: {change}." for why, change in changes.items())
     if fits and is_queued(pod):
         return Waits((*because, _IN_LINE), _WHEN_ITS_TURN, is_settled=True)
     if fits:
         name = f" {pod.spec.scheduler_name}" if pod.spec.scheduler_name else ""
         because.append(whole(pod) or f"The scheduler{name} has not tried it yet, or is about to bind it.")
         return Waits((*because,), would_change if whole(pod) else _WHEN_TRIED, is_settled=True)
+    because += until_they_change(by_reason.get(OWNER_WAITS, []), snapshot, may_name)
     because += [*_of_scheduler(pod), *_why_no_hold(pod), *holders(pod, waiting.request, snapshot, may_name)]
     is_never = bool(by_reason) and all(why and _key(why) in _NEVER for why in by_reason)
     return Waits((*because,), would_change, is_settled=is_never, is_hopeless=is_never)
@@ -259,13 +264,8 @@ def _of_scheduler(pod: Pod) -> Iterator[str]:
 def _why_no_hold(pod: Pod) -> Iterator[str]:
     """What keeps the reclaimer from making room for the pod, as written on it."""
     if barred := sorted(part for part in (pod.metadata.annotation(names.BARRED) or "").split(",") if part):
-        yield f"Nothing is kept for it on {_some(barred)} for a while: it did not help there."
+        yield f"Nothing is kept for it on {few(barred)} for a while: it did not help there."
     if message := pod.metadata.annotation(names.BLOCKED):
         yield message
     elif since := pod.metadata.annotation(names.BUDGETS_SINCE):  # by a controller before 0.3
         yield f"Disruption budgets alone keep others from leaving for it, since {since}."
-
-
-def _some(nodes: list[str]) -> str:
-    more = len(nodes) - _NODES
-    return listed([*nodes[:_NODES], *([f"{more} more"] if more > 0 else [])])

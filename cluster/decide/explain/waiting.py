@@ -11,9 +11,9 @@ from typing import Final
 from cluster import names
 from cluster.decide import reasons
 from cluster.decide.available import largest_set, matching_count
-from cluster.decide.explain.snapshot import counted
+from cluster.decide.explain.snapshot import counted, few
 from cluster.decide.ledger import NodeView
-from cluster.decide.predicates import not_given, rejection
+from cluster.decide.predicates import not_given, rejection, waits_for_owner
 from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
 from cluster.objects.hold import Hold
@@ -81,6 +81,7 @@ def _reasons(request: GpuRequest, nodes: list[NodeView], resource: str, needed: 
     of_model = request.selector.text
     everything = [view.all_by_model.get(resource, {}) for view in nodes]
     models = sorted({model for groups in everything for model in groups})
+    yield from _waiting_for_owners(request, nodes, resource, needed, kind=f"{kind}{of_model}")
     by_claim = sum(names.CLAIM_RESOURCE in view.all_by_model for view in nodes)
     if not models and by_claim and resource != names.CLAIM_RESOURCE:
         yield reasons.NOT_PUBLISHED.of_all(
@@ -110,6 +111,19 @@ def _reasons(request: GpuRequest, nodes: list[NodeView], resource: str, needed: 
             f" and it does not list several models in {names.MODEL}."
         )
     yield from _taken(request, nodes, resource, needed, kind=f"{kind}{of_model}")
+
+
+def _waiting_for_owners(
+    request: GpuRequest, nodes: list[NodeView], resource: str, needed: int, *, kind: str
+) -> Iterator[Reason]:
+    """That only nodes which wait to change who gives out their GPUs would do."""
+    late = [view.name for view in nodes if waits_for_owner(request, view, resource, needed)]
+    healthy = (largest_set(view.healthy_by_model.get(resource, {}), request) for view in nodes)
+    if late and max(healthy, default=0) < needed:
+        yield reasons.OWNER_WAITS.of_all(
+            f"The only healthy {kind} for it are on {few(late)}, where who gives them out is about to change:"
+            " until then no new pod gets any."
+        )
 
 
 def _taken(

@@ -15,7 +15,7 @@ from cluster.decide.ledger.holds import OnHold
 from cluster.decide.ledger.node_shape import Layout, NodeShape
 from cluster.decide.ledger.nominated import Nominated
 from cluster.decide.ledger.offers import Offer
-from cluster.objects.inventory import Device, Sharing, resource_of
+from cluster.objects.inventory import OWNER_WAITS, Device, Sharing, resource_of
 
 _OF_DEVICES: Final = frozenset(
     {
@@ -25,6 +25,7 @@ _OF_DEVICES: Final = frozenset(
         "is_numbered",
         "shareable_by_model",
         "shares_by_claims",
+        "withheld",
     }
 )
 """What is read from a node's devices alone: of two views with the same devices it is the same."""
@@ -71,6 +72,11 @@ class NodeView:
     def healthy_by_model(self) -> dict[str, ByModel]:
         """Resource -> model -> healthy devices, free or not."""
         return _filtered(self.all_by_model, lambda device: device.is_healthy)
+
+    @cached_property
+    def withheld(self) -> frozenset[str]:
+        """Devices that are given to nobody anew while the node waits to change who gives them out."""
+        return frozenset(device.uuid for device in self.devices if device.reason == OWNER_WAITS)
 
     @cached_property
     def healthy_count(self) -> dict[str, int]:

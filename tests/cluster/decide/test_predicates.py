@@ -14,11 +14,12 @@ from cluster.decide.ledger.view import view_of
 from cluster.decide.predicates import rejection
 from cluster.decide.reasons import NOT_GIVEN
 from cluster.decide.request import GpuRequest, gpu_request_of
+from cluster.objects import inventory
 from cluster.objects.claims import ClaimedDevice, PodClaims
 from cluster.objects.inventory import Device, numbered_uuid
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_node, a_pod
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_node, a_pod, shared_gpu
 
 
 def a_view(*pods: PodBuilder) -> NodeView:
@@ -369,3 +370,39 @@ def test_a_node_is_refused_where_its_driver_would_give_no_device_as_it_is_config
     )
     found = predicates.rejection(request, view, "alive")
     assert (found is not None and found.code == NOT_GIVEN.code) == is_refused
+
+
+WITHHELD = {"health": "unhealthy", "reason": inventory.OWNER_WAITS}
+
+
+def withheld(*devices: Device, **more: object) -> NodeView:
+    """A node that waits to change who gives out these devices."""
+    ledger = Ledger()
+    found = (msgspec.structs.replace(device, **WITHHELD, **more) for device in devices)
+    ledger.apply_node(a_node("n0", *found))
+    return ledger.view("n0")
+
+
+def test_a_node_that_waits_for_another_owner_says_so_to_pods_that_would_fit_there() -> None:
+    view = withheld(a100(0), a100(1))
+    assert why(a_pod().asks(2), view) == predicates.OWNER_WAITS
+    assert why(a_pod().asks(3), view) == predicates.TOO_MANY
+    assert why(a_pod().asks(1).wants(A6000), view) == f"no GPU of model {A6000} on this node"
+    assert why(a_pod().asks(1).wants(A6000), withheld(a100(0), a6000(1))) == predicates.OWNER_WAITS
+
+
+def test_what_claims_give_until_then_is_for_pods_without_claims_afterwards() -> None:
+    model = names.claimed_model(A100)
+    view = withheld(a100(0), resource=names.CLAIM_RESOURCE, claimed_as="gpu-0", model=model)
+    assert why(a_pod().asks(1).wants(A100), view) == predicates.OWNER_WAITS
+    by_claim = msgspec.structs.replace(
+        a_pod().obj, claims=PodClaims(count=1, accepted=frozenset({"GPU-n0-0"}))
+    )
+    assert rejection(gpu_request_of(by_claim), view, "alive") == predicates.OWNER_WAITS
+    assert why(a_pod().asks(2), view) == predicates.TOO_MANY
+
+
+def test_a_share_waits_for_another_owner_if_the_node_has_such_a_gpu() -> None:
+    view = withheld(shared_gpu(0, slots=3))
+    assert why(a_pod().shares(memory=1024), view) == predicates.OWNER_WAITS
+    assert why(a_pod().shares(memory=10**6), view) != predicates.OWNER_WAITS

@@ -14,6 +14,7 @@ from cluster.decide.placement import choose
 from cluster.decide.predicates import rejection
 from cluster.decide.queueing import AHEAD, MOST, GateQueue, by_priority_and_age, step, ungate_all
 from cluster.decide.request import gpu_request_of
+from cluster.objects.claims import PodClaims
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, first_created
 from cluster.objects.scheduling_gates import is_queued, other_gates
@@ -49,6 +50,14 @@ class TestInTheirTurn:
     def test_as_many_pods_are_ungated_as_find_a_gpu_and_a_few_ahead(self) -> None:
         pods = [waiting(f"p{age}", age=age).behind() for age in range(9)]
         assert ungated(line(*pods, free=3)) == ["p8", "p7", "p6", "p5"]
+
+    def test_pods_are_ungated_of_which_kube_scheduler_alone_knows_what_would_do(self) -> None:
+        unclear = PodClaims(count=1, problem="it has alternatives", accepted=frozenset())
+        in_vain = msgspec.structs.replace(unclear, refusal=unclear.problem)
+        pods = [waiting(f"p{number}").behind().obj for number in range(2 * AHEAD)]
+        for claims, number in ((unclear, 2 * AHEAD), (in_vain, 1)):
+            found = [msgspec.structs.replace(pod, claims=claims) for pod in pods]
+            assert len(ungated(replace(line(free=1), pods=found))) == number
 
     def test_another_order_decides_who_is_first_but_covered_pods_stay_ahead(self) -> None:
         pods = [waiting(f"p{age}", age=age).behind() for age in range(6)]

@@ -29,7 +29,9 @@ API: Final = "resource.k8s.io/v1"
 
 
 @contextmanager
-def given_by_claims(parts: Parts, playground: Playground, *nodes: str) -> Iterator[None]:
+def given_by_claims(
+    parts: Parts, playground: Playground, *nodes: str, driver: str = names.DRA_DRIVER
+) -> Iterator[None]:
     """Inside, these nodes give their GPUs by claims, and there is a template of a claim for one."""
     for node in nodes:
         parts.agent(node).kill()
@@ -37,7 +39,7 @@ def given_by_claims(parts: Parts, playground: Playground, *nodes: str) -> Iterat
         parts.start_agent(node, name=AGENT, settings={names.setting("device_plugin"): "dra"})
     for node in nodes:
         playground.await_that(f"{node} gives its GPUs by claims", lambda node=node: _gives(playground, node))
-    playground.apply(template())
+    playground.apply(template(deviceClassName=driver))
     try:
         yield
     finally:

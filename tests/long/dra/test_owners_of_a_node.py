@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from cluster import names
-from cluster.objects.inventory import inventory_of
+from cluster.objects.inventory import OWNER_WAITS, inventory_of
 from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.demo.access import administrator
+from devcluster.demo.rest import Rest
 from devcluster.fakenvml.specs import A100_80GB, gpu
 from devcluster.product import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
@@ -27,21 +28,20 @@ from tests.long.dra.sights import Sights, looked_at
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 NODE, GPUS = "node-a", 3
+WAITS = f"on {NODE}, where who gives them out is about to change"
 
 
 class OfAnyWay(Sights):
-    """Pods have devices by a plugin, too, of which the record of claims knows nothing."""
+    """Pods have devices by a plugin, too, of which no record of claims knows."""
 
-    def prepared(self, node: str) -> dict[str, str]:
-        del node
-        return {f"gpu-{number}": "" for number in range(GPUS)}
+    is_by_claims = False
 
 
 class Bed:
     """A node whose label changes."""
 
-    def __init__(self, cluster: Cluster, ground: Playground, sights: Sights) -> None:
-        self.cluster, self.ground, self.sights = cluster, ground, sights
+    def __init__(self, cluster: Cluster, ground: Playground, sights: Sights, rest: Rest) -> None:
+        self.cluster, self.ground, self.sights, self.rest = cluster, ground, sights, rest
 
     def label(self, whose: str) -> None:
         self.cluster.kubectl("label", "node", NODE, "--overwrite", f"{names.DEVICE_PLUGIN}={whose}")
@@ -67,6 +67,11 @@ class Bed:
         (device,) = (one for one, pods in self.sights.seen(NODE).items() if uid in pods)
         return device
 
+    def why(self, pod: str) -> str:
+        """What its owner is told of a pod."""
+        answer = self.rest.ask("GET", f"/pods/{self.ground.namespace}/{pod}/why")
+        return " ".join(answer.body.get("because", ()))
+
     def plugin(self) -> Daemon:
         """NVIDIA's plugin, as the stand-in for it begins to run."""
         return start_standin(self.cluster, NODE)
@@ -83,8 +88,10 @@ def bed() -> Iterator[Bed]:
             cluster.kubectl("create", "namespace", "owners")
             ground = Playground(administrator(cluster), cluster.kubectl, namespace="owners", laws=laws)
             ground.apply(template())
+            parts.people.admit("bob", ground.namespace)
+            rest = Rest(parts.booking_url, parts.people.token("bob", names.AUDIENCE))
             with looked_at(cluster, OfAnyWay) as sights:
-                yield Bed(cluster, ground, sights)
+                yield Bed(cluster, ground, sights, rest)
             laws.check()
 
 
@@ -110,7 +117,11 @@ def test_l1_a_node_changes_to_claims_to_another_plugin_and_back_while_pods_hold_
     bed.offers()
     ground.create(claiming("late", node=NODE, scheduler="default-scheduler"))
     assert ground.await_waiting("late")
-    assert all(not device.is_healthy for device in inventory_of(ground.node(NODE)))
+    assert {device.reason for device in inventory_of(ground.node(NODE))} == {OWNER_WAITS}
+
+    ground.simple("early", node=NODE)
+    ground.await_that("why says that the node waits", lambda: WAITS in bed.why("early") or None)
+    ground.delete("early")
 
     # That plugin comes all the same, without asking anybody: we still give nothing.
     theirs = bed.plugin()

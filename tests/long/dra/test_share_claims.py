@@ -12,12 +12,14 @@ from cluster.decide.claims.requested import held_by
 from cluster.kube.resources import RESOURCE_CLAIMS, TAINT_RULES
 from cluster.objects.inventory import inventory_of
 from devcluster import probe
+from devcluster.cluster import Cluster
 from devcluster.paths import CHECKOUT
 from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import HOSTNAME, UNSCHEDULABLE, Playground, unscheduled_message
 from tests.e2e.session import DESIGN
 from tests.e2e.testbed import GPUS, Testbed
+from tests.long.dra.sights import looked_at
 
 pytestmark = pytest.mark.e2e
 
@@ -41,13 +43,14 @@ def testbed() -> Iterator[Testbed]:
 
 
 @pytest.fixture(autouse=True)
-def shares(parts: Parts, playground: Playground) -> Iterator[None]:
-    """The node gives shares of its GPUs by claims; in the end it does as before."""
+def shares(cluster: Cluster, parts: Parts, playground: Playground) -> Iterator[None]:
+    """The node gives shares of its GPUs by claims, which are looked at; in the end it does as before."""
     parts.agent(NODE).kill()
     playground.await_gpus(NODE, 0)
     parts.start_agent(NODE, name=AGENT, settings=SETTINGS)
     playground.await_that("the devices are published", lambda: model_of(playground))
-    yield
+    with looked_at(cluster):
+        yield
     playground.clear()
     playground.kubectl("delete", "resourceclaimtemplates", "--all", "-n", playground.namespace)
 

@@ -1,6 +1,7 @@
 """Clusters in which pods are explained: two nodes of two A100 and one A6000 each."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
@@ -12,6 +13,7 @@ from cluster.decide.ledger import Ledger
 from cluster.objects.assignment import readable_assignment_of
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
+from cluster.objects.inventory import Device
 from cluster.objects.nodes import Node
 from cluster.objects.pods import asks_for_gpus, is_terminal
 from tests.fakes.objects import EPOCH, PodBuilder, a100, a6000, a_node, a_pod
@@ -48,6 +50,17 @@ def snapshot(
         cover=entitlement(bookings, candidates, NOW),
         holds={**ledger.holds, **(holds or {})},
     )
+
+
+def over(nodes: dict[str, tuple[Device, ...]], *pods: PodBuilder) -> ExplanationSnapshot:
+    """A snapshot of the pods with other nodes than the usual two."""
+    ledger = Ledger()
+    for name, devices in nodes.items():
+        ledger.apply_node(a_node(name, *devices))
+    for pod in pods:
+        ledger.apply_pod(pod.obj)
+    views = ledger.views(ledger.nodes())
+    return replace(snapshot(*pods), node_snapshots={view.name: (view, "alive") for view in views})
 
 
 def explained(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] = ()) -> Explanation:

@@ -19,10 +19,19 @@ from cluster.decide.ledger import Ledger
 from cluster.objects.bookings import Booking
 from cluster.objects.claims import ClaimedDevice, PodClaims, ResourceClaim
 from cluster.objects.hold import Hold
-from cluster.objects.inventory import Device
 from cluster.objects.nodes import Node
-from tests.cluster.decide.explain.snapshots import DAY, NOW, alices, snapshot, tainted
-from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
+from tests.cluster.decide.explain.snapshots import DAY, NOW, alices, over, snapshot, tainted
+from tests.fakes.objects import (
+    A100,
+    A6000,
+    EPOCH,
+    PodBuilder,
+    a100,
+    a6000,
+    a_booking,
+    a_node,
+    a_pod,
+)
 
 _PLANNED = "GPUs of this node are guaranteed to other bookings, which would find no place"
 _ELSEWHERE = "another node; or those bookings end or are moved"
@@ -34,17 +43,6 @@ _IN_VAIN = "Nothing is kept for it on n7 and n8 for a while: it did not help the
 
 def _waits(pod: PodBuilder, seen: ExplanationSnapshot, booking: Booking | None = None) -> Waits:
     return waits(pod.obj, seen, booking, lambda _other: True)
-
-
-def _over(nodes: dict[str, tuple[Device, ...]], *pods: PodBuilder) -> ExplanationSnapshot:
-    """A snapshot of the pods with other nodes than the usual two."""
-    ledger = Ledger()
-    for name, devices in nodes.items():
-        ledger.apply_node(a_node(name, *devices))
-    for pod in pods:
-        ledger.apply_pod(pod.obj)
-    views = ledger.views(ledger.nodes())
-    return replace(snapshot(*pods), node_snapshots={view.name: (view, "alive") for view in views})
 
 
 def _full(*devices: str) -> Iterator[PodBuilder]:
@@ -209,12 +207,12 @@ def test_a_pod_in_line_with_a_free_gpu_is_offered_after_those_before_it() -> Non
 def test_four_nodes_are_named_in_their_order_and_the_others_counted(number: int, expected: str) -> None:
     nodes = {f"n{index}": (a100(0, f"n{index}"),) for index in reversed(range(number))}
     pod = alices().asks(1)
-    assert _waits(pod, _over(nodes, pod)).because[0] == f"There are free GPUs for it on {expected}."
+    assert _waits(pod, over(nodes, pod)).because[0] == f"There are free GPUs for it on {expected}."
 
 
 def test_nodes_without_gpus_are_not_mentioned() -> None:
     pod = alices().asks(1)
-    seen = _over({"n0": (a100(0),), "n1": ()}, pod)
+    seen = over({"n0": (a100(0),), "n1": ()}, pod)
     found = _waits(pod, seen).because
     assert found[0] == "There are free GPUs for it on n0."
     assert not any("n1" in message for message in found)
@@ -271,7 +269,7 @@ def test_a_node_that_does_not_suit_is_reported_with_the_remedy(
     node: Node, why: str, change: str, *, is_hopeless: bool
 ) -> None:
     pod = alices().asks(1).needing(cpu="2")
-    seen = replace(_over({"n0": (a100(0),)}, pod), nodes={"n0": node})
+    seen = replace(over({"n0": (a100(0),)}, pod), nodes={"n0": node})
     assert _waits(pod, seen) == Waits(
         (f"n0: {why}.",), (f"n0: {change}.",), is_settled=is_hopeless, is_hopeless=is_hopeless
     )
@@ -287,7 +285,7 @@ def test_a_pod_is_hopeless_only_if_every_node_has_a_lasting_reason() -> None:
 def test_lasting_reasons_are_reported_node_by_node() -> None:
     nodes = {"n0": (a100(0),), "n1": (a6000(0, "n1"),)}
     pod = alices().asks(1).wants(A100)
-    found = _waits(pod, replace(_over(nodes, pod), nodes={"n0": tainted("n0")}))
+    found = _waits(pod, replace(over(nodes, pod), nodes={"n0": tainted("n0")}))
     assert found.because[:2] == (
         "n0: the node has a taint that the pod does not tolerate.",
         f"n1: no GPU of model {A100} on this node.",
@@ -298,7 +296,7 @@ def test_lasting_reasons_are_reported_node_by_node() -> None:
 def test_the_reason_why_no_room_is_made_and_the_holders_of_the_gpus_are_reported() -> None:
     pod = alices().asks(1).wants(A100).with_annotation(names.BARRED, "n7,n8")
     nodes = {"n0": (a100(0),), "n1": (a100(0, "n1"),)}
-    seen = replace(_over(nodes, pod, *_full("GPU-n0-0")), nodes={"n1": _condition("n1")})
+    seen = replace(over(nodes, pod, *_full("GPU-n0-0")), nodes={"n1": _condition("n1")})
     found = _waits(pod, seen)
     assert found.because == (
         f"n0: not enough GPUs of model {A100} on this node are free.",
@@ -372,7 +370,7 @@ def test_the_start_of_a_plan_is_reported_where_it_is_in_the_future(begins_in: ti
 def test_a_node_that_is_both_full_and_planned_for_others_is_reported_as_full() -> None:
     pod, booking = alices().asks(1).wants(A100), a_booking()
     seen = _planned_for_others(pod, booking, _WHOLE)
-    full = _over({"n0": (a100(0), a100(1))}, pod, *_full("GPU-n0-0", "GPU-n0-1"))
+    full = over({"n0": (a100(0), a100(1))}, pod, *_full("GPU-n0-0", "GPU-n0-1"))
     found = _waits(
         pod, replace(full, placement_checks=seen.placement_checks, bookings=seen.bookings), booking
     )
@@ -451,7 +449,7 @@ def test_parts_of_gpus_are_planned_for_no_booking() -> None:
     pod, booking = alices().asks(1, resource="nvidia.com/mig-1g.5gb").of_a_daemon_set(), a_booking()
     part = a100(5, uuid="MIG-a", parent="GPU-n0-9", profile="1g.5gb", model="NVIDIA-A100-MIG")
     seen = replace(
-        _over({"n0": (a100(0), a100(1), part)}, pod),
+        over({"n0": (a100(0), a100(1), part)}, pod),
         placement_checks=_planned_for_others(pod, booking, _WHOLE).placement_checks,
         permanent_pods=_permanent(pod).permanent_pods,
     )
