@@ -72,12 +72,8 @@ def role_of(
     way = at_start(kube, settings.node_name, settings.device_plugin, holdings(settings, sources, kube).held)
     daemons = MpsDaemons(settings.mps_root, clock)
     serving = partial(_claims, settings, sources, sockets, kube=kube, clock=clock)
-<<<<<<< HEAD
-    closed = CLOSED if way.waits else None
-    mounts = _folders(settings).mounts
-=======
     closed = OWNER_WAITS if way.waits else None
->>>>>>> w-law
+    mounts = _folders(settings).mounts
     if way.whose == "existing":
         role = _observing(settings, way, sources, metrics=metrics, clock=rounds["preparation"], closed=closed)
     else:
