@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from cluster.decide.claims.configuration import NONE_REFUSED, NOTHING_REFUSED, Refusals, refused
 from cluster.decide.claims.terms import Accepted, Terms
@@ -10,6 +11,9 @@ from cluster.objects.claims import ExactRequest, Refused, ResourceClaim
 from cluster.objects.inventory import MIG_UUID
 
 MODES = frozenset({"ExactCount", "All"})
+MOST: Final = 32
+"""Devices of one claim: kube-scheduler gives nothing to one that needs more. Source: Kubernetes 1.37."""
+TOO_MANY: Final = f"its claim asks for more than {MOST} devices, and Kubernetes gives no claim so many"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +74,24 @@ def refusal_of(requests: Sequence[Request], judge: Callable[[Terms], Accepted]) 
 
 
 def problem_of(
-    claims: Sequence[ResourceClaim], requests: Sequence[Request], *, missing: int, are_marked: bool
+    claims: Sequence[ResourceClaim],
+    requests: Sequence[Request],
+    *,
+    largest: int,
+    missing: int,
+    are_marked: bool,
 ) -> str | None:
-    """Why it is not known which devices would do, a clause; None if it is.
+    """Why it is not known which devices would do, or why none can; a clause. None if it is known.
 
     Args:
         claims: the pod's, for our devices.
         requests: their requests that have no devices yet.
+        largest: the fewest devices with which the largest of these claims will do.
         missing: how many of the pod's claims do not exist.
         are_marked: whether all claims have, or will have, our toleration.
     """
+    if largest > MOST:
+        return TOO_MANY
     return next(_problems(claims, requests, missing=missing, are_marked=are_marked), None)
 
 
