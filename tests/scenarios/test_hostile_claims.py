@@ -47,7 +47,6 @@ def test_a_booked_pod_gets_what_is_kept_though_kube_scheduler_takes_another_devi
     bobs = full(world, "bob-1", "bob-2")
     world.alice.book(model=BY_CLAIM)
     called = f"alice-1-gpu-{world.alice.create(claiming('alice-1'))}"
-    world.bob.create(claiming("rival"))
     world.until(lambda: rules(world), "a device is kept")
     before = rules(world)
     if has_left:
@@ -55,7 +54,8 @@ def test_a_booked_pod_gets_what_is_kept_though_kube_scheduler_takes_another_devi
         world.until(lambda: gone(world, bobs), "the victim has gone")
     allocate(world, called, "n2")
     world.until(lambda: stored(world, called).status.allocation is None, "it is taken back")
-    world.run(10)
+    world.bob.create(claiming("rival"))
+    world.run(5)
     if has_left:
         assert rules(world) == before, "it is free as soon as Kubernetes says so, for her alone"
         world.start("claims")
