@@ -13,7 +13,7 @@ from cluster.objects.inventory import MIG_UUID
 MODES = frozenset({"ExactCount", "All"})
 MOST: Final = 32
 """Devices of one claim: kube-scheduler gives nothing to one that needs more. Source: Kubernetes 1.37."""
-TOO_MANY: Final = f"its claim asks for more than {MOST} devices, and Kubernetes gives no claim so many"
+TOO_MANY: Final = f"Its claim asks for more than {MOST} devices, and Kubernetes gives no claim so many"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,18 @@ class Request:
         return refused([way.refusals for way in self.ways])
 
 
-def refusal_of(requests: Sequence[Request], judge: Callable[[Terms], Accepted]) -> str | None:
-    """Why our driver would refuse devices that kube-scheduler may choose; None if it would not."""
+def refusal_of(
+    requests: Sequence[Request], judge: Callable[[Terms], Accepted], *, largest: int
+) -> str | None:
+    """Why kube-scheduler gives no devices, or our driver would refuse those that may be chosen; or None.
+
+    Args:
+        requests: of a pod's claims that have no devices yet.
+        judge: knows the devices that would do.
+        largest: the fewest devices with which the largest of these claims will do.
+    """
+    if largest > MOST or any(all(_is_too_large(way, judge) for way in one.ways) for one in requests):
+        return TOO_MANY
     for one in requests:
         if all(one.refused):
             return one.refused[0]
@@ -73,25 +83,21 @@ def refusal_of(requests: Sequence[Request], judge: Callable[[Terms], Accepted]) 
     return None
 
 
+def _is_too_large(way: Way, judge: Callable[[Terms], Accepted]) -> bool:
+    return ((judge(way.terms).each or 0) if way.is_all else way.count) > MOST
+
+
 def problem_of(
-    claims: Sequence[ResourceClaim],
-    requests: Sequence[Request],
-    *,
-    largest: int,
-    missing: int,
-    are_marked: bool,
+    claims: Sequence[ResourceClaim], requests: Sequence[Request], *, missing: int, are_marked: bool
 ) -> str | None:
-    """Why it is not known which devices would do, or why none can; a clause. None if it is known.
+    """Why it is not known which devices would do, a clause; None if it is.
 
     Args:
         claims: the pod's, for our devices.
         requests: their requests that have no devices yet.
-        largest: the fewest devices with which the largest of these claims will do.
         missing: how many of the pod's claims do not exist.
         are_marked: whether all claims have, or will have, our toleration.
     """
-    if largest > MOST:
-        return TOO_MANY
     return next(_problems(claims, requests, missing=missing, are_marked=are_marked), None)
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from cluster import names
 from cluster.decide.claims.configuration import NONE_REFUSED, names_of, own_entries, refusals
-from cluster.decide.claims.problems import MOST, TOO_MANY, Request, Way, problem_of, refusal_of
+from cluster.decide.claims.problems import MOST, Request, Way, problem_of, refusal_of
 from cluster.decide.claims.terms import Accepted, Terms, terms_of
 from cluster.objects.claim_shares import shared_memory
 from cluster.objects.claims import (
@@ -101,20 +101,15 @@ def requested_by(
     if rules.judge is None or not waiting:
         return found
     are_marked = are_new or all(keys)
-    problem = problem_of(
-        ours,
-        waiting,
-        largest=max(map(_least, waiting_by.values())),
-        missing=len(claims) - len(known),
-        are_marked=are_marked,
-    )
+    problem = problem_of(ours, waiting, missing=len(claims) - len(known), are_marked=are_marked)
+    largest = max(map(_least, waiting_by.values()))
+    if refusal := refusal_of(waiting, rules.judge, largest=largest):
+        return msgspec.structs.replace(found, problem=refusal, refusal=refusal, accepted=frozenset())
     return _planned(found, waiting, rules.judge, problem)
 
 
 def _planned(found: PodClaims, waiting: list[Request], judge: Judge, problem: str | None) -> PodClaims:
     """The same with what would do, or why that is not known."""
-    if refusal := refusal_of(waiting, judge):
-        return msgspec.structs.replace(found, problem=refusal, refusal=refusal, accepted=frozenset())
     if found.resources:  # nobody plans with it, but what would do is told
         return _judged(found, waiting, judge) if len(waiting) == 1 else found
     if found.held:
@@ -158,13 +153,12 @@ def _judged(found: PodClaims, waiting: list[Request], judge: Judge) -> PodClaims
             problem = shares
         elif way.is_all and accepted.each is None:
             problem = "its claim asks for all devices of a node, and not all nodes have as many that would do"
-        elif way.is_all:
-            count = accepted.each or 1
-        if count > MOST and len(waiting) == 1:
-            accepted = Accepted()  # kube-scheduler passes it over, or gives up where there is no other
-            problem = problem or (TOO_MANY if len(waiting[0].ways) == 1 else None)
         if problem:
             return msgspec.structs.replace(found, problem=problem, accepted=frozenset())
+        if way.is_all:
+            count = accepted.each or 1
+        if count > MOST and len(waiting) == 1:
+            accepted = Accepted()  # kube-scheduler passes it over
         is_share = is_share or (number == 0 and bool(accepted.shared))
         ways.append(ClaimedWay(count, accepted.uuids, accepted.models))
     first = next((way for way in ways if way.accepted), ways[0])
