@@ -103,13 +103,15 @@ def requested_by(
     are_marked = are_new or all(keys)
     problem = problem_of(ours, waiting, missing=len(claims) - len(known), are_marked=are_marked)
     largest = max(map(_least, waiting_by.values()))
-    if refusal := refusal_of(waiting, rules.judge, largest=largest):
-        return msgspec.structs.replace(found, problem=refusal, refusal=refusal, accepted=frozenset())
-    return _planned(found, waiting, rules.judge, problem)
+    return _planned(found, waiting, rules.judge, problem, largest=largest)
 
 
-def _planned(found: PodClaims, waiting: list[Request], judge: Judge, problem: str | None) -> PodClaims:
+def _planned(
+    found: PodClaims, waiting: list[Request], judge: Judge, problem: str | None, *, largest: int
+) -> PodClaims:
     """The same with what would do, or why that is not known."""
+    if refusal := refusal_of(waiting, judge, largest=largest):
+        return msgspec.structs.replace(found, problem=refusal, refusal=refusal, accepted=frozenset())
     if found.resources:  # nobody plans with it, but what would do is told
         return _judged(found, waiting, judge) if len(waiting) == 1 else found
     if found.held:
