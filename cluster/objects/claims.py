@@ -293,7 +293,8 @@ class PodClaims(Partial, frozen=True):
     refused: tuple[Refused, ...] = ()
     """Of each request that our driver would refuse to give some kind of device for, as it is configured."""
     refusal: str | None = None
-    """Why our driver would refuse devices that kube-scheduler may choose, a sentence; ``problem``, too."""
+    """Why kube-scheduler gives it no devices, or our driver would refuse what may be chosen: a sentence;
+    ``problem``, too."""
     ways: tuple[ClaimedWay, ...] = ()
     """Its alternatives, in the order in which they are tried; empty for a claim without any. The fields
     above are those of the first for which there are devices, but ``models``, which has all of them."""

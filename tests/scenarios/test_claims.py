@@ -21,7 +21,7 @@ from tests.scenarios.claiming import (
     template_of,
 )
 from tests.scenarios.person import NAMESPACE
-from tests.scenarios.seeing import is_back, runs, waits
+from tests.scenarios.seeing import has_left, is_back, runs, waits
 from tests.scenarios.test_announced_shares import ALICE
 from tests.scenarios.test_announced_shares import status as status_of
 from tests.scenarios.world import World
@@ -58,12 +58,14 @@ def test_a_pod_leaves_for_a_booked_pod_with_a_claim(claims: Claims) -> None:
 def test_pods_that_share_a_claim_leave_together(claims: Claims) -> None:
     world = claims(gpus=1)
     claim(world, "shared")
-    bobs = {name: world.bob.create(claiming(name, "shared", named=True)) for name in ("bob-1", "bob-2")}
-    world.until(lambda: runs(world, *bobs), "both run on one GPU")
+    pods = ("bob-1", "bob-2", "bob-3")
+    bobs = {name: world.bob.create(claiming(name, "shared", named=True)) for name in pods}
+    world.until(lambda: runs(world, *bobs), "all run on one GPU")
     world.alice.book(model=BY_CLAIM)
     world.alice.create(claiming("alice-1"))
     world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
-    world.until(lambda: all(is_back(world, name, uid) for name, uid in bobs.items()), "both are back")
+    assert all(has_left(world, name, uid) for name, uid in bobs.items())
+    world.until(lambda: all(is_back(world, name, uid) for name, uid in bobs.items()), "all are back")
     assert stored(world, "shared").status.allocation is None, "the claim is bob's, and stays"
 
 
@@ -120,8 +122,8 @@ def test_for_a_booked_pod_with_two_named_claims_two_pods_leave(claims: Claims) -
 
 
 ASKS: dict[str, tuple[dict[str, Any], int]] = {
-    "the second of its alternatives": (
-        {"firstAvailable": [exactly(HUGE, name="a"), exactly(name="b")]},
+    "the last of eight alternatives": (
+        {"firstAvailable": [*(exactly(HUGE, name=f"a{n}") for n in range(7)), exactly(name="b")]},
         1,
     ),
     "all devices of a node": ({"exactly": exactly(allocationMode="All")}, 2),
@@ -179,7 +181,9 @@ def test_nobody_leaves_whose_device_the_claim_does_not_accept(claims: Claims) ->
 def test_a_claim_of_another_driver_has_our_scheduler_and_nothing_else(claims: Claims) -> None:
     """One scheduler allocates all claims, or two give the same device away."""
     world = claims()
-    world.bob.create(claiming("nic", "of-another-driver"))
+    nic = claiming("nic", "of-another-driver")
+    nic["spec"]["schedulerName"] = "of-bob"
+    world.bob.create(nic)
     pod = world.pod("nic")
     assert pod is not None
     assert pod.spec.scheduler_name == names.SCHEDULER_NAME

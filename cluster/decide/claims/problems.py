@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from cluster.decide.claims.configuration import NONE_REFUSED, NOTHING_REFUSED, Refusals, refused
 from cluster.decide.claims.terms import Accepted, Terms
@@ -10,6 +11,9 @@ from cluster.objects.claims import ExactRequest, Refused, ResourceClaim
 from cluster.objects.inventory import MIG_UUID
 
 MODES = frozenset({"ExactCount", "All"})
+MOST: Final = 32
+"""Devices of one claim: kube-scheduler gives nothing to one that needs more. Source: Kubernetes 1.37."""
+TOO_MANY: Final = f"Its claim asks for more than {MOST} devices, and Kubernetes gives no claim so many"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,18 @@ class Request:
         return refused([way.refusals for way in self.ways])
 
 
-def refusal_of(requests: Sequence[Request], judge: Callable[[Terms], Accepted]) -> str | None:
-    """Why our driver would refuse devices that kube-scheduler may choose; None if it would not."""
+def refusal_of(
+    requests: Sequence[Request], judge: Callable[[Terms], Accepted], *, largest: int
+) -> str | None:
+    """Why kube-scheduler gives no devices, or our driver would refuse those that may be chosen; or None.
+
+    Args:
+        requests: of a pod's claims that have no devices yet.
+        judge: knows the devices that would do.
+        largest: the fewest devices with which the largest of these claims will do.
+    """
+    if largest > MOST or any(all(_is_too_large(way, judge) for way in one.ways) for one in requests):
+        return TOO_MANY
     for one in requests:
         if all(one.refused):
             return one.refused[0]
@@ -69,6 +83,10 @@ def refusal_of(requests: Sequence[Request], judge: Callable[[Terms], Accepted]) 
                 if message := next((found for kind in kinds if (found := way.refusals.of_kind[kind])), None):
                     return message
     return None
+
+
+def _is_too_large(way: Way, judge: Callable[[Terms], Accepted]) -> bool:
+    return ((judge(way.terms).each or 0) if way.is_all else way.count) > MOST
 
 
 def problem_of(

@@ -9,7 +9,7 @@ import msgspec
 
 from cluster import names
 from cluster.decide.claims.configuration import NONE_REFUSED, names_of, own_entries, refusals
-from cluster.decide.claims.problems import Request, Way, problem_of, refusal_of
+from cluster.decide.claims.problems import MOST, Request, Way, problem_of, refusal_of
 from cluster.decide.claims.terms import Accepted, Terms, terms_of
 from cluster.objects.claim_shares import shared_memory
 from cluster.objects.claims import (
@@ -105,12 +105,15 @@ def requested_by(
         return found
     are_marked = are_new or all(keys)
     problem = problem_of(ours, waiting, missing=len(claims) - len(known), are_marked=are_marked)
-    return _planned(found, waiting, rules.judge, problem)
+    largest = max(map(_least, waiting_by.values()))
+    return _planned(found, waiting, rules.judge, problem, largest=largest)
 
 
-def _planned(found: PodClaims, waiting: list[Request], judge: Judge, problem: str | None) -> PodClaims:
+def _planned(
+    found: PodClaims, waiting: list[Request], judge: Judge, problem: str | None, *, largest: int
+) -> PodClaims:
     """The same with what would do, or why that is not known."""
-    if refusal := refusal_of(waiting, judge):
+    if refusal := refusal_of(waiting, judge, largest=largest):
         return msgspec.structs.replace(found, problem=refusal, refusal=refusal, accepted=frozenset())
     if found.resources:  # nobody plans with it, but what would do is told
         return _judged(found, waiting, judge) if len(waiting) == 1 else found
@@ -159,6 +162,8 @@ def _judged(found: PodClaims, waiting: list[Request], judge: Judge) -> PodClaims
             return msgspec.structs.replace(found, problem=problem, accepted=frozenset())
         if way.is_all:
             count = accepted.each or 1
+        if count > MOST and len(waiting) == 1:
+            accepted = Accepted()  # kube-scheduler passes it over
         is_share = is_share or (number == 0 and bool(accepted.shared))
         ways.append(ClaimedWay(count, accepted.uuids, accepted.models))
     first = next((way for way in ways if way.accepted), ways[0])

@@ -6,6 +6,7 @@ from typing import Final
 
 from cluster import names
 from cluster.decide import node_fit
+from cluster.decide.claims.problems import TOO_MANY
 from cluster.decide.explain.holders import MayName, holders
 from cluster.decide.explain.owner_waits import late_nodes, until_they_change
 from cluster.decide.explain.scheduler_message import of_its_own, whole
@@ -47,6 +48,7 @@ _WHEN_SEEN_FREE: Final = (
     "Others leave for it once it is known which ones would do.",
 )
 _WHEN_GIVEN: Final = ("A claim without that `config`, or another `config` of its DeviceClass.",)
+_WHEN_SMALLER: Final = ("Several claims, each of them for fewer devices.",)
 _WHEN_GIVEN_BACK: Final = (
     "It is bound there once the other claim has given it back.",
     "Let only GPU Booking's scheduler allocate claims: two schedulers give the same GPU away.",
@@ -168,7 +170,8 @@ def _of_claims(pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot) -> 
         return Waits((there, *_of_scheduler(pod)), is_settled=True)
     if pod.claims and pod.claims.refusal:
         because = f"{pod.claims.refusal}: so its claims would be refused, and no pod leaves for it."
-        return Waits((because, *_of_scheduler(pod)), _WHEN_GIVEN, is_settled=True, is_hopeless=True)
+        change = _WHEN_SMALLER if pod.claims.refusal == TOO_MANY else _WHEN_GIVEN
+        return Waits((because, *_of_scheduler(pod)), change, is_settled=True, is_hopeless=True)
     if doubt := request.selector.doubt:
         because = f"It is not known which GPUs its claims would take: {doubt}. So no pod leaves for it."
         return Waits((because, *_of_scheduler(pod)), _WHEN_SEEN_FREE, is_settled=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -94,9 +95,10 @@ class MortalFiles(ClaimFiles):
 
 
 class Lab:
-    """A driver with four GPUs; what is on the disk outlives it."""
+    """A driver with some GPUs; what is on the disk outlives it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, devices: dict[str, str] = DEVICES) -> None:
+        self.devices = devices
         self.folder, self.clock, self.boot = folder, FakeClock(self_advancing=True), "boot-1"
         self.kube, self.device_cache = FakeKube(self.clock), DeviceCache()
         self.by_plugin: frozenset[str] = frozenset()
@@ -130,9 +132,9 @@ class Lab:
             Pool(
                 driver=names.DRA_DRIVER,
                 node=NODE,
-                devices=lambda: DEVICES,
+                devices=lambda: self.devices,
                 taken=lambda: self.by_plugin,
-                shares=lambda: dict.fromkeys(DEVICES.values(), SHARED),
+                shares=lambda: dict.fromkeys(self.devices.values(), SHARED),
             ),
             self.kube,
             self.device_cache,
@@ -146,9 +148,11 @@ class Lab:
     def break_gpu(self, uuid: str) -> None:
         devices = tuple(
             Device(uuid=one, model="A100", health="unhealthy" if one == uuid else "healthy")
-            for one in DEVICES.values()
+            for one in self.devices.values()
         )
-        nodes = DeviceNodes({one: (DeviceNode(f"/dev/{one}", f"/dev/{one}"),) for one in DEVICES.values()})
+        nodes = DeviceNodes(
+            {one: (DeviceNode(f"/dev/{one}", f"/dev/{one}"),) for one in self.devices.values()}
+        )
         self.device_cache.put(AdvertisedDevices(devices, nodes, reported=True))
 
     def claim(self, name: str, status: dict[str, object], **request: object) -> ClaimReference:
@@ -225,12 +229,30 @@ def test_claims_of_one_pod_wait_together_as_long_as_one(tmp_path: Path) -> None:
     assert lab.clock.monotonic() - begun < 2 * WAITS
 
 
-def test_a_device_of_another_claim_is_given_once_that_one_is_over(tmp_path: Path) -> None:
+def test_a_claim_can_have_as_many_devices_as_kubernetes_gives_to_one(tmp_path: Path) -> None:
+    many = {f"gpu-{n}": f"GPU-{n}" for n in range(33)}
+    lab = Lab(tmp_path, many)
+    most = lab.claim("most", allocation(*list(many)[:32]))
+    others = [lab.claim(f"late-{n}", allocation(f"gpu-{n}")) for n in (0, 31, 32)]
+    for steps in (1, 0):  # the process dies before its file is written, and the kubelet asks again
+        answer = lab.surviving(lambda: lab.driver.prepare(most), steps=steps)
+        assert isinstance(answer, PreparedClaim)
+        assert [one.device for one in answer.devices] == list(many)[:32]
+    assert lab.files() == {most.uid}
+    assert [isinstance(lab.driver.prepare(one), Refusal) for one in others] == [True, True, False]
+    assert lab.driver.unprepare(most.uid) is None
+    assert all(isinstance(lab.driver.prepare(one), PreparedClaim) for one in others)
+
+
+@pytest.mark.parametrize("is_away", [False, True], ids=["driver alive", "driver dead"])
+def test_a_device_of_another_claim_is_given_once_that_one_is_over(tmp_path: Path, *, is_away: bool) -> None:
     lab = Lab(tmp_path)
     first, second = lab.claim("first", allocation("gpu-0")), lab.claim("second", allocation("gpu-0"))
     lab.driver.prepare(first)
     lab.knows(first)
     lab.kube.delete(RESOURCE_CLAIMS, "first", namespace=TEAM)
+    if is_away:
+        lab.start()
     # The API server has forgotten the first claim, and the kubelet has not: its container may still run.
     assert "in use by the claim team/first" in refusal(lab, second)
     lab.knows()

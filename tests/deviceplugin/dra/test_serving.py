@@ -25,12 +25,14 @@ from deviceplugin.kubelet.checkpoint import NAME, CheckpointFile
 from deviceplugin.kubelet.claim_users import NAME as STATE
 from deviceplugin.kubelet.claim_users import ClaimUsers
 from deviceplugin.kubelet.registration import SocketNames
+from deviceplugin.kubeletapi.dra_v1 import api_pb2 as dra
 from deviceplugin.nvml.watch import NvmlReport
 from deviceplugin.usage.claimed import ClaimedPart
 from tests.deviceplugin.dra.test_prepare import Lab, allocation
 from tests.deviceplugin.kubelet.test_claim_users import claim, written
 from tests.deviceplugin.kubelet.test_pod_source import Sources
 from tests.deviceplugin.test_preparation import gpu
+from tests.fakes.claim_kubelet import WIPED_AFTER, ClaimKubelet
 
 NODE = "node-a"
 
@@ -97,9 +99,19 @@ class Site:
     def offered(self) -> set[str]:
         self.claims.registration._step()
         self.claims.publisher.once()
+        return self.published
+
+    @property
+    def published(self) -> set[str]:
         return {
             device["name"] for one in self.kube.list(RESOURCE_SLICES).items for device in one.spec.devices
         }
+
+    def begin(self) -> None:
+        """Another agent's process on the same machine serves and publishes."""
+        self.claims = self.serving()
+        self.claims.update(NvmlReport((gpu(0), gpu(1))))
+        assert self.offered() == {"gpu-0", "gpu-1"}
 
 
 def test_a_gpu_that_pods_have_whole_or_in_shares_is_not_offered(tmp_path: Path) -> None:
@@ -229,3 +241,30 @@ def test_a_socket_that_somebody_deletes_comes_again_and_a_living_agent_s_stays()
         assert second != first
         registration._end()
         assert set(registry.iterdir()) == {living}
+
+
+def test_slices_that_the_kubelet_deletes_are_back_with_the_driver_and_its_claims_go_on(short: Path) -> None:
+    site, clock = Site(short), FakeClock()
+    kubelet = ClaimKubelet(short, site.kube, clock, NODE)
+    one = site.lab.claim("running", allocation("gpu-1"))
+    running = dra.Claim(uid=one.uid, namespace=one.namespace, name=one.name)
+    for away in (WIPED_AFTER - 1, WIPED_AFTER):
+        site.begin()
+        kubelet.look()
+        assert site.claims.registration.is_registered
+        clock.advance(WIPED_AFTER)
+        kubelet.look()
+        assert site.published, "it has come back in time"
+        assert kubelet.prepared(running) == ["gpu-1"]
+        site.claims.registration._end()
+        kubelet.look()
+        clock.advance(away)
+        kubelet.look()
+    assert not site.published
+    site.begin()
+    kubelet.restart()
+    assert not site.published
+    assert site.claims.registration.is_registered
+    assert site.offered() == {"gpu-0", "gpu-1"}
+    assert kubelet.prepared(running) == ["gpu-1"]
+    site.claims.registration._end()

@@ -147,7 +147,9 @@ def test_killing_the_agent_costs_no_pod_and_frees_no_device(parts: Parts, playgr
     uids = {name: playground.pod(name).metadata.uid for name in names_}
     agent = parts.agent(NODE, AGENT)
     agent.kill()
+    playground.await_that("the kubelet deletes the slices", lambda: not slices(playground) or None)
     agent.restart()
+    playground.await_that("they are back", lambda: len(published(playground)) == GPUS or None)
     claiming(playground, "late")
     playground.await_that("late waits", lambda: unscheduled_message(playground.pod("late"), UNSCHEDULABLE))
     assert {name: playground.pod(name).metadata.uid for name in names_} == uids

@@ -21,14 +21,15 @@ Json = dict[str, Any]
 
 
 def judge(terms: Terms) -> Accepted:
-    """Two nodes have two devices each; of the model that the last expression names."""
+    """Two nodes have two devices each, or forty H100s; of the model that the last expression names."""
     requested = terms.expressions[-1]
     if len(terms.expressions) > 2:
         return Accepted(frozenset({"GPU-0"}), frozenset({"A100"}), unknown=requested)
     if requested == "none":
         return Accepted()
     model = requested if requested in {"H100", "T4"} else "A100"
-    return Accepted(frozenset({f"GPU-{model}"}), frozenset({model}), each=None if model == "T4" else 2)
+    each = {"T4": None, "H100": 40}.get(model, 2)
+    return Accepted(frozenset({f"GPU-{model}"}), frozenset({model}), each=each)
 
 
 RULES = Rules(judge=judge)
@@ -129,6 +130,9 @@ def test_a_pod_without_a_claim_for_our_devices_asks_for_nothing(claim: ResourceC
         (a_claim({"exactly": exactly(count=2)}, constraints=[{"matchAttribute": "x/y"}]),),
         (a_claim({"exactly": exactly(key="")}),),
         (a_claim({"exactly": exactly("gpu", "x", "y")}),),
+        (a_claim({"exactly": exactly(count=33)}),),
+        (a_claim({"exactly": exactly(count=20)}, {"exactly": exactly(count=20)}),),
+        (a_claim({"exactly": exactly("gpu", "H100", allocationMode="All")}),),
     ],
 )
 def test_nothing_is_accepted_where_it_is_not_known_what_would_do(
@@ -158,10 +162,24 @@ def test_of_alternatives_the_first_counts_that_has_devices_of_what_is_booked() -
     assert found.of_model("V100") == found
 
 
-def test_an_alternative_that_no_node_has_is_passed_over() -> None:
-    found = of(alternatives(exactly("gpu", "none", count=4), exactly()))
+@pytest.mark.parametrize(
+    "first",
+    [
+        exactly("gpu", "none", count=4),
+        exactly("gpu", "H100", count=33),
+        exactly("gpu", "H100", allocationMode="All"),
+    ],
+)
+def test_an_alternative_that_no_node_has_or_that_is_too_large_is_passed_over(first: Json) -> None:
+    found = of(alternatives(first, exactly()))
     assert found is not None
-    assert (found.count, found.accepted) == (1, {"GPU-A100"})
+    assert (found.count, found.accepted, found.models) == (1, {"GPU-A100"}, {"A100"})
+
+
+def test_each_claim_of_a_pod_can_have_as_many_devices_as_kubernetes_gives_to_one() -> None:
+    found = of(a_claim({"exactly": exactly(count=32)}), a_claim({"exactly": exactly(count=32)}, uid="d"))
+    assert found is not None
+    assert (found.count, found.problem) == (64, None)
 
 
 def test_all_devices_are_those_of_any_node_where_nodes_have_as_many() -> None:

@@ -27,6 +27,10 @@ def test_a_node_agent_publishes_devices_of_its_own_node_and_driver(
     assert is_denied(agent.create(SLICES, a_slice("node-b")), ONLY_OWN)
     assert is_denied(agent.create(SLICES, a_slice("node-a", driver="nic.example.com")), ONLY_OWN)
     assert is_denied(agent.create(SLICES, a_slice("node-a", pool_of="node-b")), ONLY_OWN)
+    everywhere = a_slice("node-a")
+    del everywhere["spec"]["nodeName"]
+    everywhere["spec"]["allNodes"] = True
+    assert is_denied(agent.create(SLICES, everywhere), ONLY_OWN)
     assert people.root.create(SLICES, a_slice("node-b")).status == 201
     theirs = f"{SLICES}/{a_slice('node-b')['metadata']['name']}"
     assert is_denied(agent.patch(theirs, {"spec": {"devices": []}}), ONLY_OWN)
