@@ -54,6 +54,8 @@ class Entry:
     state: State = "active"
     tried: float = 0.0
     errors: int = 0
+    lacks_devices: bool = False
+    """Whether its claims could not be met on some of the nodes, whoever has rejected the others."""
 
 
 @dataclass
@@ -171,7 +173,8 @@ class Scheduler(Part):
 
     def _move(self, *states: State) -> None:
         for entry in self._queue.values():
-            if entry.state in states:
+            by_claims = entry.state == "extender" and entry.lacks_devices
+            if entry.state in states or (by_claims and "claims" in states):
                 entry.state = "active"
 
     def _flush(self) -> None:
@@ -221,7 +224,7 @@ class Scheduler(Part):
         if claims is None or (claims and not choices.keys() & set(suitable)):
             self._rejected(entry, "claims", "cannot allocate all claims. Preemption is not helpful.")
             return
-        elsewhere = bool(claims) and not choices.keys() >= set(suitable)
+        entry.lacks_devices = bool(claims) and not choices.keys() >= set(suitable)
         suitable = [name for name in suitable if not claims or name in choices]
         if not suitable:
             why = ", ".join(f"{n} Insufficient {key}" for key, n in short.items()) or "no node suits the pod"
@@ -231,7 +234,7 @@ class Scheduler(Part):
         if is_ours:
             suitable = self._filtered(entry, suitable)
             if not suitable:
-                if elsewhere and self._allocator.deallocate(claims):
+                if entry.lacks_devices and self._allocator.deallocate(claims):
                     entry.state = "claims"
                 return
         node = self._best(pod, suitable, needed=is_ours)
