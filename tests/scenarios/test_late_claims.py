@@ -97,6 +97,7 @@ def test_late_pods_do_not_overtake_who_waits_in_line(claims: Claims) -> None:
 @NAMED
 def test_a_pod_is_not_late_because_a_watch_is_behind(claims: Claims, named: bool) -> None:
     world = claims(gpus=1)
+    world.run(1)
     kind = RESOURCE_CLAIMS if named else CLAIM_TEMPLATES
     world.lag("controller-0", 5, kind=kind.plural)
     appears(world, named=named)
