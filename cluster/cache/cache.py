@@ -144,9 +144,7 @@ class ClusterCache:
         self._pods.joined = claims.joined
         return claims
 
-    def foreseen_claims(
-        self, pod: Pod, read: Mapping[str, ResourceClaim] = NOTHING
-    ) -> PodClaims | None:
+    def foreseen_claims(self, pod: Pod, read: Mapping[str, ResourceClaim] = NOTHING) -> PodClaims | None:
         """What the claims of a pod that does not exist yet will ask for, as far as their templates exist.
 
         ``read``: what the pod calls it -> claim, of ``unknown_claims``.

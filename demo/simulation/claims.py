@@ -76,7 +76,8 @@ class ClaimController(Part):
         due = [pod for pod in self._pods.objects.values() if "nodeName" not in pod.spec and _lives(pod)]
         steps = [partial(self._make, pod) for pod in due]
         steps += [partial(self._release, claim) for claim in self._claims.objects.values()]
-        if not all([_answered(step) for step in steps]) and not self._is_to_try_again:
+        failed = [step for step in steps if not _answered(step)]
+        if failed and not self._is_to_try_again:
             self._is_to_try_again = True
             self.after(1.0, self._try_again)
 

@@ -1,5 +1,7 @@
 """Pods that are older than what their claims come from: admission cannot know that they ask for GPUs."""
 
+from typing import Any
+
 import pytest
 
 from booking.policy.fair_shares import FairShares
@@ -44,7 +46,7 @@ def why(world: World, name: str) -> str:
 
 @NAMED
 def test_a_late_pod_leaves_for_a_booked_one_and_comes_back_with_its_own_class(
-    claims: Claims, named: bool
+    claims: Claims, *, named: bool
 ) -> None:
     world = claims(gpus=1)
     (uid,) = late(world, world.alice, "alice-1", named=named)
@@ -62,7 +64,7 @@ def test_a_late_pod_leaves_for_a_booked_one_and_comes_back_with_its_own_class(
 
 
 @NAMED
-def test_a_late_pod_uses_its_owners_booking(claims: Claims, named: bool) -> None:
+def test_a_late_pod_uses_its_owners_booking(claims: Claims, *, named: bool) -> None:
     world = claims(gpus=1)
     bob = world.bob.create(claiming("bob-1"))
     world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
@@ -94,8 +96,37 @@ def test_late_pods_do_not_overtake_who_waits_in_line(claims: Claims) -> None:
     world.until(lambda: runs(world, "late-1") or runs(world, "late-2"), "now it is bob's")
 
 
+@pytest.mark.parametrize("mode", ["order", "reclaim"])
+def test_late_pods_alone_form_a_line_too(claims: Claims, mode: Any) -> None:
+    world = claims(fair_shares=FairShares(mode=mode))
+    for name in ("bob-1", "bob-2"):
+        world.bob.create(claiming(name))
+    world.until(lambda: runs(world, "bob-1", "bob-2"), "bob has both GPUs")
+    lates = [f"late-{number}" for number in range(4)]
+    late(world, world.bob, *lates)
+    late(world, world.alice, "alice-1")
+    appears(world)
+    world.until(lambda: "in line without a scheduling gate" in why(world, "alice-1"), "she is in line")
+    world.bob.delete("bob-1")
+    world.until(lambda: runs(world, "alice-1"), "alice holds less, so it is her turn")
+    assert not any(runs(world, name) for name in lates)
+    world.bob.delete("bob-2")
+    world.until(lambda: any(runs(world, name) for name in lates), "now it is bob's")
+
+
+def test_a_late_pod_in_line_gets_its_gpu_when_its_owner_books(claims: Claims) -> None:
+    world = claims(gpus=1)
+    world.bob.create(claiming("bob-1"))
+    world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
+    late(world, world.alice, "alice-1")
+    appears(world)
+    world.until(lambda: "in line without a scheduling gate" in why(world, "alice-1"), "she is in line")
+    world.alice.book(model=BY_CLAIM)
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
+
+
 @NAMED
-def test_a_pod_is_not_late_because_a_watch_is_behind(claims: Claims, named: bool) -> None:
+def test_a_pod_is_not_late_because_a_watch_is_behind(claims: Claims, *, named: bool) -> None:
     world = claims(gpus=1)
     world.run(1)
     kind = RESOURCE_CLAIMS if named else CLAIM_TEMPLATES

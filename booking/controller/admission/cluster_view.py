@@ -37,8 +37,14 @@ class CachedClusterView:
         known: Iterable[str] = (),
         kube: Kube | None = None,
     ) -> None:
-        """Args: known: raw names of JupyterHub's users, besides those who have bookings; kube: the API server,
-        where claims are read of which the watch has not told yet."""
+        """Create it.
+
+        Args:
+            cache: of the cluster.
+            rules: whose pod is whose.
+            known: raw names of JupyterHub's users, besides those who have bookings.
+            kube: the API server, where claims are read of which the watch has not told yet.
+        """
         self._cache, self._kube = cache, kube
         self._rules = rules
         self._known = tuple(known)

@@ -78,8 +78,8 @@ def admitted(
 def guided(pod: Json, whose: Ownership, scheduler: str) -> Json:
     """A pod with claims that ask for no GPU: its owner, and the scheduler that allocates all claims.
 
-    It gets no class, no gate and nothing else of a pod with GPUs. Its own class is recorded, too: if its claims
-    turn out to be for GPUs, that is its place among its owner's pods, and what it comes back with.
+    It gets no class, no gate and nothing else of a pod with GPUs. Its own class is recorded, too: if its
+    claims turn out to be for GPUs, that is its place among its owner's pods, and what it comes back with.
     """
     metadata, spec = pod["metadata"], pod["spec"]
     annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _STALE}

@@ -105,7 +105,9 @@ def _without(pod: Pod, missing_claims: Sequence[str]) -> Explanation:
     if missing_claims:
         many = "ResourceClaims" if len(missing_claims) > 1 else "ResourceClaim"
         there = "there are none" if len(missing_claims) > 1 else "there is none"
-        message = f"It names the {many} {listed(missing_claims)}, but {there}: it is not known what it asks for."
+        message = (
+            f"It names the {many} {listed(missing_claims)}, but {there}: it is not known what it asks for."
+        )
         return Explanation("without GPU", (*_origin(pod), message), (f"Create the {many}.",))
     return Explanation("without GPU", (*_origin(pod), "It asks for no GPU."))
 
