@@ -178,8 +178,6 @@ WAITING_STATE: Final = (HOLD, BARRED, BUDGETS_SINCE, BLOCKED)
 """Annotations of booked Pods that exist only while these wait: their Binding empties them."""
 QUEUE: Final = f"{STATE_DOMAIN}/queue"
 """Scheduling gate of a Pod without a booking, by admission, while no GPU is free; lifted by the reclaimer."""
-IN_LINE: Final = f"{STATE_DOMAIN}/in-line"
-"""On a Pod whose claims came after it, by the reclaimer, ``true``: it waits as those behind ``QUEUE`` do."""
 NOTICE: Final = f"{STATE_DOMAIN}/notice"
 """On a victim, by the reclaimer: for whom and when it must leave, for people."""
 COMEBACK: Final = f"{STATE_DOMAIN}/comeback"

@@ -4,13 +4,13 @@ A gate can only be set at a pod's creation. Where it is known too late that a po
 has the place of ours: kube-scheduler tries such a pod, and the extender refuses it until its turn.
 """
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.objects.pods import Pod
 
 
 def is_queued(pod: Pod) -> bool:
     """Whether the pod waits in line: it has our gate, or the annotation in its place."""
-    is_in_line = not pod.spec.node_name and pod.metadata.annotation(names.IN_LINE) is not None
+    is_in_line = not pod.spec.node_name and pod.metadata.annotation(claim_names.IN_LINE) is not None
     return is_in_line or is_gated(pod)
 
 
@@ -21,7 +21,7 @@ def is_gated(pod: Pod) -> bool:
 
 def out_of_line(pod: Pod) -> dict[str, str | None]:
     """The change of annotations by which a pod waits in line no more, if it has no gate; else nothing."""
-    return {names.IN_LINE: None} if pod.metadata.annotation(names.IN_LINE) is not None else {}
+    return {claim_names.IN_LINE: None} if pod.metadata.annotation(claim_names.IN_LINE) is not None else {}
 
 
 def is_late(pod: Pod) -> bool:

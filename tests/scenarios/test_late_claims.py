@@ -125,6 +125,21 @@ def test_a_late_pod_in_line_gets_its_gpu_when_its_owner_books(claims: Claims) ->
     world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
 
 
+def test_without_a_controller_no_late_pod_is_held_up(claims: Claims) -> None:
+    world = claims(gpus=1)
+    world.bob.create(claiming("bob-1"))
+    world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
+    late(world, world.alice, "alice-1")
+    appears(world)
+    world.until(lambda: "in line without a scheduling gate" in why(world, "alice-1"), "she is in line")
+    world.kill("controller-0", back_after=60)
+    world.bob.delete("bob-1")
+    world.run(50)
+    assert runs(world, "alice-1")
+    world.run(60)
+    assert why(world, "alice-1").startswith("running, not booked")
+
+
 @NAMED
 def test_a_pod_is_not_late_because_a_watch_is_behind(claims: Claims, *, named: bool) -> None:
     world = claims(gpus=1)

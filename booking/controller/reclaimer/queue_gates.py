@@ -13,7 +13,7 @@ from booking.controller.reclaimer.context import ReclaimerContext
 from booking.controller.reclaimer.recent_requests import RecentRequests
 from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.settings import EvictionSettings
-from cluster import names
+from cluster import claim_names
 from cluster.decide.queueing import GateQueue, Order, Step, step, ungate_all
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import PODS
@@ -138,7 +138,7 @@ class QueueGates:
     def _line_up(self, pod: Pod) -> None:
         meta = pod.metadata
         guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}  # it may have been bound since
-        body = {"metadata": {**guard, "annotations": {names.IN_LINE: "true"}}}
+        body = {"metadata": {**guard, "annotations": {claim_names.IN_LINE: "true"}}}
         try:
             self._context.kube.patch(PODS, meta.name, body, namespace=meta.namespace)
         except (Conflict, NotFound):
