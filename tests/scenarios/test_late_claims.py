@@ -79,59 +79,44 @@ def test_a_late_pod_uses_its_owners_booking(claims: Claims, *, named: bool) -> N
     world.until(lambda: not rules(world), "no rule is left")
 
 
-def test_late_pods_do_not_overtake_who_waits_in_line(claims: Claims) -> None:
-    world = claims(gpus=1, fair_shares=FairShares(mode="order"))
-    world.bob.create(claiming("bob-1"))
-    world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
-    late(world, world.bob, "late-1", "late-2")
-    appears(world)
-    world.until(lambda: waits(world, "late-1") and waits(world, "late-2"), "they have been tried")
-    world.alice.create(claiming("alice-1"))
-    world.run(30)
-    world.bob.delete("bob-1")
-    world.until(lambda: runs(world, "alice-1"), "it is alice's turn")
-    assert waits(world, "late-1")
-    assert waits(world, "late-2")
-    world.alice.delete("alice-1")
-    world.until(lambda: runs(world, "late-1") or runs(world, "late-2"), "now it is bob's")
-
-
 @pytest.mark.parametrize("mode", ["order", "reclaim"])
-def test_late_pods_alone_form_a_line_too(claims: Claims, mode: Any) -> None:
+@pytest.mark.parametrize("hers", ["late", "one-gpu"])
+def test_who_holds_less_is_served_before_older_late_pods(claims: Claims, mode: Any, hers: str) -> None:
     world = claims(fair_shares=FairShares(mode=mode))
     for name in ("bob-1", "bob-2"):
         world.bob.create(claiming(name))
     world.until(lambda: runs(world, "bob-1", "bob-2"), "bob has both GPUs")
     lates = [f"late-{number}" for number in range(4)]
     late(world, world.bob, *lates)
-    late(world, world.alice, "alice-1")
+    world.alice.create(claiming("alice-1", hers))
     appears(world)
-    world.until(lambda: "in line without a scheduling gate" in why(world, "alice-1"), "she is in line")
+    world.until(lambda: "It is in line" in why(world, "alice-1"), "she is in line")
     world.bob.delete("bob-1")
-    world.until(lambda: runs(world, "alice-1"), "alice holds less, so it is her turn")
+    world.until(lambda: runs(world, "alice-1"), "it is her turn")
     assert not any(runs(world, name) for name in lates)
     world.bob.delete("bob-2")
     world.until(lambda: any(runs(world, name) for name in lates), "now it is bob's")
 
 
-def test_a_late_pod_in_line_gets_its_gpu_when_its_owner_books(claims: Claims) -> None:
+def in_line(claims: Claims) -> World:
+    """Bob has the only GPU, and alice's late pod waits for it."""
     world = claims(gpus=1)
     world.bob.create(claiming("bob-1"))
     world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
     late(world, world.alice, "alice-1")
     appears(world)
     world.until(lambda: "in line without a scheduling gate" in why(world, "alice-1"), "she is in line")
+    return world
+
+
+def test_a_late_pod_in_line_gets_its_gpu_when_its_owner_books(claims: Claims) -> None:
+    world = in_line(claims)
     world.alice.book(model=BY_CLAIM)
     world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
 
 
 def test_without_a_controller_no_late_pod_is_held_up(claims: Claims) -> None:
-    world = claims(gpus=1)
-    world.bob.create(claiming("bob-1"))
-    world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
-    late(world, world.alice, "alice-1")
-    appears(world)
-    world.until(lambda: "in line without a scheduling gate" in why(world, "alice-1"), "she is in line")
+    world = in_line(claims)
     world.kill("controller-0", back_after=60)
     world.bob.delete("bob-1")
     world.run(50)

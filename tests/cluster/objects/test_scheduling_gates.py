@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from cluster import claim_names, names
+from cluster import names
 from cluster.objects.pods import Pod
 from cluster.objects.scheduling_gates import is_queued, other_gates
 from tests.fakes.objects import a_pod
@@ -31,9 +31,3 @@ def test_our_gate_is_distinguished_from_those_of_others(
 def test_a_pod_without_gates_waits_behind_none(spec: dict[str, object]) -> None:
     pod = msgspec.convert({"spec": spec}, Pod)
     assert (is_queued(pod), other_gates(pod)) == (False, ())
-
-
-def test_a_pod_without_a_gate_waits_by_an_annotation_until_it_is_bound() -> None:
-    pod = a_pod().with_annotation(claim_names.IN_LINE, "true")
-    assert is_queued(pod.obj)
-    assert not is_queued(pod.on("n0").obj)
