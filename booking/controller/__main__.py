@@ -227,7 +227,9 @@ def _serve_webhook(base: Base) -> tuple[dict[str, Check], dict[str, Check]]:
 def admission(base: Base, metrics: Metrics) -> Webhook:
     """Build the webhook. It needs namespaces, which the reclaimer follows as well."""
     settings = base.settings
-    view = CachedClusterView(base.cache, rules=settings.identity_rules, known=settings.jupyterhub_users)
+    view = CachedClusterView(
+        base.cache, rules=settings.identity_rules, known=settings.jupyterhub_users, kube=base.kube
+    )
     latest = partial(read_bookings, base.kube, base.cache)
     return Webhook(
         _review(base),

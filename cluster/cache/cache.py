@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cluster import names
 from cluster.cache.adoption import Adoption
-from cluster.cache.claims import CLAIM_KINDS, ClaimOptions, Claims
+from cluster.cache.claims import CLAIM_KINDS, NOTHING, ClaimOptions, Claims
 from cluster.cache.cover import Cover
 from cluster.cache.fair_lock import Guarded
 from cluster.cache.leases import KubeletLeases, Leases
@@ -49,10 +49,10 @@ from cluster.kube.resources import (
     T,
 )
 from cluster.objects.bookings import Booking
-from cluster.objects.claims import PodClaims
+from cluster.objects.claims import PodClaims, ResourceClaim
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod, may_have_claims
+from cluster.objects.pods import ClaimReference, Pod, may_have_claims
 from cluster.process.clock import Clock
 from cluster.process.stop_events import nothing
 
@@ -144,12 +144,22 @@ class ClusterCache:
         self._pods.joined = claims.joined
         return claims
 
-    def foreseen_claims(self, pod: Pod) -> PodClaims | None:
-        """What the claims of a pod that does not exist yet will ask for, as far as their templates exist."""
+    def foreseen_claims(self, pod: Pod, read: Mapping[str, ResourceClaim] = NOTHING) -> PodClaims | None:
+        """What the claims of a pod that does not exist yet will ask for, as far as their templates exist.
+
+        ``read``: what the pod calls it -> claim, of ``unknown_claims``.
+        """
         if self._claims is None:
             return None
         with self._lock:
-            return self._claims.foreseen(pod, self.of(CLAIM_TEMPLATES).live)
+            return self._claims.foreseen(pod, self.of(CLAIM_TEMPLATES).live, read)
+
+    def unknown_claims(self, pod: Pod) -> tuple[ClaimReference, ...]:
+        """Those of such a pod's claims that do not exist, or of which the watch has not told yet."""
+        if self._claims is None:
+            return ()
+        with self._lock:
+            return self._claims.unknown(pod, self.of(CLAIM_TEMPLATES).live)
 
     def is_by_claims(self, pod: Pod) -> bool:
         """Whether kube-scheduler allocates claims for a pod, whichever driver's devices they are for."""

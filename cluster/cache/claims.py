@@ -7,6 +7,7 @@ inventories come in any order; whenever one changes, the pods that depend on it 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ from cluster.objects.pods import ClaimReference, Pod, is_terminal, may_have_clai
 
 CLAIM_KINDS: Final[tuple[Resource[Any], ...]] = (RESOURCE_CLAIMS, DEVICE_CLASSES, RESOURCE_SLICES)
 """What is followed besides where claims can be booked."""
+NOTHING: Final[Mapping[str, ResourceClaim]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +103,24 @@ class Claims:
         found = requested_by(claims, self._classes, self._rules, extended=self._extended(pod))
         return pod if found == pod.claims else replace(pod, claims=found)
 
-    def foreseen(self, pod: Pod, templates: Mapping[str, ClaimTemplate]) -> PodClaims | None:
-        """What a new pod will ask for. Claims from templates do not exist yet: admission will mark them."""
-        claims: dict[str, ResourceClaim | None] = {}
-        for one in pod.spec.resource_claims or ():
-            template = templates.get(f"{pod.metadata.namespace}/{one.resource_claim_template_name}")
-            claims[one.name] = ResourceClaim(spec=template.spec.spec) if template else self._claim(pod, one)
+    def foreseen(
+        self, pod: Pod, templates: Mapping[str, ClaimTemplate], read: Mapping[str, ResourceClaim] = NOTHING
+    ) -> PodClaims | None:
+        """What a new pod will ask for. Claims from templates do not exist yet: admission will mark them.
+
+        ``read``: what the pod calls it -> claim, of those that were read beside the watch.
+        """
+        claims = {
+            one.name: self._known(pod, one, templates) or read.get(one.name)
+            for one in pod.spec.resource_claims or ()
+        }
         extended = self._extended(pod)
         return requested_by(claims, self._classes, self._rules, are_new=True, extended=extended)
+
+    def unknown(self, pod: Pod, templates: Mapping[str, ClaimTemplate]) -> tuple[ClaimReference, ...]:
+        """Those of a new pod's claims that do not exist, or of which the watch has not told yet."""
+        claims = pod.spec.resource_claims or ()
+        return tuple(one for one in claims if self._known(pod, one, templates) is None)
 
     def is_by_claims(self, pod: Pod) -> bool:
         """Whether kube-scheduler allocates claims for the pod, whichever driver's devices they are for."""
@@ -127,6 +139,12 @@ class Claims:
                 self._read_waiting()
 
     # --- inside --------------------------------------------------------------------------------------
+    def _known(
+        self, pod: Pod, reference: ClaimReference, templates: Mapping[str, ClaimTemplate]
+    ) -> ResourceClaim | None:
+        template = templates.get(f"{pod.metadata.namespace}/{reference.resource_claim_template_name}")
+        return ResourceClaim(spec=template.spec.spec) if template else self._claim(pod, reference)
+
     def _claim(self, pod: Pod, reference: ClaimReference) -> ResourceClaim | None:
         key = _key(pod, reference)
         found = self._claims.get(key) if key else None

@@ -422,13 +422,14 @@ def asks_for_gpus(pod: Pod) -> bool:
 
 
 def is_for_gpus(pod: Pod) -> bool:
-    """Whether a pod asks for GPUs, or has claims and was admitted as one for GPUs, also when they are over.
+    """Whether a pod asks for GPUs, or has claims and was admitted or bound for GPUs, also when they are over.
 
     Raises:
         QuantityError: a GPU amount is not a whole number.
     """
     has_class = pod.spec.priority_class_name in (names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS)
-    return asks_for_gpus(pod) or (has_class and may_have_claims(pod))
+    is_known = has_class or pod.metadata.annotation(names.ASSIGNED) is not None
+    return asks_for_gpus(pod) or (is_known and may_have_claims(pod))
 
 
 _ANY: Final[frozenset[str]] = frozenset()

@@ -8,7 +8,8 @@ for it as soon as one of them is without it. Of a device that several claims may
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from math import ceil
 from typing import Any, Final
 
@@ -63,6 +64,7 @@ class ClaimController(Part):
     def build(self) -> None:
         """A new process."""
         self._pods, self._claims = _Kept(), _Kept()
+        self._is_to_try_again = False
         self.follow(
             Reflector(self.kube, WHOLE_PODS, self._pods, self.clock),
             Reflector(self.kube, RESOURCE_CLAIMS, self._claims, self.clock),
@@ -70,15 +72,18 @@ class ClaimController(Part):
         )
 
     def on_events(self) -> None:
-        """Do what is due."""
-        try:
-            for pod in list(self._pods.objects.values()):
-                if "nodeName" not in pod.spec and _lives(pod):
-                    self._make(pod)
-            for claim in list(self._claims.objects.values()):
-                self._release(claim)
-        except ApiError:
-            self.after(1.0, self.on_events)
+        """Do what is due: a pod whose template does not exist keeps no other waiting."""
+        due = [pod for pod in self._pods.objects.values() if "nodeName" not in pod.spec and _lives(pod)]
+        steps = [partial(self._make, pod) for pod in due]
+        steps += [partial(self._release, claim) for claim in self._claims.objects.values()]
+        failed = [step for step in steps if not _answered(step)]
+        if failed and not self._is_to_try_again:
+            self._is_to_try_again = True
+            self.after(1.0, self._try_again)
+
+    def _try_again(self) -> None:
+        self._is_to_try_again = False
+        self.on_events()
 
     def _make(self, pod: WholePod) -> None:
         """The claims of a pod that names templates, in its status."""
@@ -124,6 +129,14 @@ class ClaimController(Part):
     def _uses(self, uid: str) -> bool:
         pod = self._pods.objects.get(uid)
         return pod is not None and pod.status.get("phase") not in ENDED
+
+
+def _answered(step: Callable[[], None]) -> bool:
+    try:
+        step()
+    except ApiError:
+        return False
+    return True
 
 
 def _lives(pod: WholePod) -> bool:

@@ -20,6 +20,7 @@ from cluster.objects.hold_verdicts import NOT_FREE, NOT_NOW, REFUSED, HoldVerdic
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from cluster.objects.reservation_pods import visible_key
+from cluster.objects.scheduling_gates import is_late
 from cluster.process.clock import Clock
 from extender.binding.gpushare import gpushare_annotations
 from extender.state.cluster_state import ClusterState
@@ -211,7 +212,7 @@ def binding(assumed: AssumedBind, more: Mapping[str, str] = NOTHING) -> dict[str
         "resourceVersion": meta.resource_version,
     }
     annotations = {key: "" for key in names.WAITING_STATE if meta.annotation(key)}
-    if assumed.assignment:
+    if assumed.assignment or is_late(assumed.pod):  # nothing else tells later that a late one is for GPUs
         annotations[names.ASSIGNED] = encode_assignment(assumed.assignment)
     if assumed.mode:
         annotations[names.SHARING_MODE] = assumed.mode

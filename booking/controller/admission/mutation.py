@@ -3,7 +3,7 @@
 Reserved keys that the pod brought have been removed before, unless our own reclaimer wrote them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -63,10 +63,7 @@ def admitted(
     replaced = msgspec.structs.replace(_replaced(spec, scheduler), limits=dict(limits) if limits else None)
     if replaced != Replaced():
         annotations.setdefault(names.REPLACED, encode_replaced(replaced))
-    if whose.user is None:
-        annotations.setdefault(names.NO_USER, f"{whose.why}.")
-    else:
-        annotations[names.USER] = whose.user
+    _name_owner(annotations, whose)
     annotations |= {names.ADMITTED: "true"} | cover_annotations_of(booking) | _mode(spec, annotations)
     dropped = _OF_CLASS if spec.get("priorityClassName") != class_name else frozenset()
     changed = {"schedulerName": scheduler, "priorityClassName": class_name}
@@ -81,18 +78,32 @@ def admitted(
 def guided(pod: Json, whose: Ownership, scheduler: str) -> Json:
     """A pod with claims that ask for no GPU: its owner, and the scheduler that allocates all claims.
 
-    It gets no class, no gate and nothing else of a pod with GPUs.
+    It gets no class, no gate and nothing else of a pod with GPUs. Its own class is recorded, too: if its
+    claims turn out to be for GPUs, that is its place among its owner's pods, and what it comes back with.
     """
     metadata, spec = pod["metadata"], pod["spec"]
     annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _STALE}
-    given = _replaced(spec, scheduler).scheduler_name
-    if given:
-        annotations.setdefault(names.REPLACED, encode_replaced(Replaced(scheduler_name=given)))
-    if whose.user is not None:
-        annotations[names.USER] = whose.user
+    replaced = _replaced(spec, scheduler)
+    if replaced != Replaced():
+        annotations.setdefault(names.REPLACED, encode_replaced(replaced))
+    _name_owner(annotations, whose)
     annotations[names.ADMITTED] = "true"
     changed = {"metadata": {**metadata, "annotations": annotations}}
     return {**pod, **changed, "spec": {**spec, "schedulerName": scheduler}}
+
+
+def _name_owner(annotations: dict[str, str], whose: Ownership) -> None:
+    if whose.user is None:
+        annotations.setdefault(names.NO_USER, f"{whose.why}.")
+    else:
+        annotations[names.USER] = whose.user
+
+
+def grouped(pod: Json, groups: Collection[str]) -> Json:
+    """The pod with those of its creator's groups by which shares are divided, if there are any."""
+    if not groups:
+        return pod
+    return with_annotation(pod, names.GROUPS, msgspec.json.encode(sorted(groups)).decode())
 
 
 def stripped(

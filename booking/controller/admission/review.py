@@ -24,7 +24,7 @@ import msgspec
 from booking.controller.admission.annotation_checks import nameless_gang, unreadable
 from booking.controller.admission.cover_message import clause, day
 from booking.controller.admission.free_gpus import FreeGpus
-from booking.controller.admission.mutation import admitted, given_up, guided, stripped
+from booking.controller.admission.mutation import admitted, given_up, grouped, guided, stripped
 from booking.controller.admission.owner import Creators, Ownership, PodNamespace, owner
 from booking.controller.admission.patch import Operation, patch
 from booking.controller.admission.pod_reader import (
@@ -365,7 +365,8 @@ class Review:
             creators=self.creators,
             known=view.users_by_label,
         )
-        steps = patch(case.received, guided(case.kept, whose, self.scheduler))
+        after = grouped(guided(case.kept, whose, self.scheduler), self._groups_of(case.request))
+        steps = patch(case.received, after)
         return Outcome(kind="guided", patch=steps, warnings=case.notes, forged=case.forged)
 
     def _strips(self, request: ReviewRequest, case: _Case, now: datetime) -> bool:
@@ -430,8 +431,7 @@ class Review:
         )
         if case.until is not None and booking is None:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
-        if case.groups:
-            after = with_annotation(after, names.GROUPS, msgspec.json.encode(sorted(case.groups)).decode())
+        after = grouped(after, case.groups)
         kind: Kind = "booked" if booking else "opportunistic"
         warnings = (_cover_warning(case, now), *notes)
         return Outcome(kind=kind, patch=patch(received, after), warnings=warnings)

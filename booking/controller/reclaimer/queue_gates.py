@@ -13,11 +13,12 @@ from booking.controller.reclaimer.context import ReclaimerContext
 from booking.controller.reclaimer.recent_requests import RecentRequests
 from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
 from booking.eviction.settings import EvictionSettings
+from cluster import claim_names
 from cluster.decide.queueing import GateQueue, Order, Step, step, ungate_all
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
-from cluster.objects.scheduling_gates import other_gates
+from cluster.objects.scheduling_gates import other_gates, out_of_line
 
 log = structlog.get_logger(__name__)
 
@@ -49,14 +50,20 @@ class QueueGates:
         self._unknown_since: float | None = None
         """Since when it is unknown what is free."""
 
-    def reconcile(self, snapshot: ReclaimerSnapshot, *, without_a_turn: Iterable[Pod] = ()) -> None:
+    def reconcile(
+        self, snapshot: ReclaimerSnapshot, *, without_a_turn: Iterable[Pod] = (), joining: Iterable[Pod] = ()
+    ) -> None:
         """One step; what fails is tried again.
 
         Args:
             snapshot: this instant. Where it gives turns, only pods that need none are ungated here.
             without_a_turn: those that no turn can serve.
+            joining: those that wait in line from now on, and have no gate.
         """
         self._unknown_since = None
+        for pod in joining:
+            if self._recent_requests.is_due(pod.metadata.uid):
+                self._line_up(pod)
         queued = list(snapshot.queued.values())
         if not queued:
             self._forget()
@@ -128,12 +135,28 @@ class QueueGates:
                 self._context.failures.note("queue gate", pod.key, error)
                 return
 
+    def _line_up(self, pod: Pod) -> None:
+        meta = pod.metadata
+        guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}  # it may have been bound since
+        body = {"metadata": {**guard, "annotations": {claim_names.IN_LINE: "true"}}}
+        try:
+            self._context.kube.patch(PODS, meta.name, body, namespace=meta.namespace)
+        except (Conflict, NotFound):
+            return
+        except ApiError as error:
+            self._recent_requests.forget(meta.uid)
+            self._context.failures.note("queue gate", pod.key, error)
+            return
+        log.info("a pod whose claims came after it waits in line", pod=pod.key, uid=meta.uid)
+
     def _lift(self, pod: Pod) -> None:
         meta, others = pod.metadata, [{"name": name} for name in other_gates(pod)]
         # Another of several gates may be removed at the same time; if ours is the only one, other changes do
         # not matter.
         guard = {"uid": meta.uid} | ({"resourceVersion": meta.resource_version} if others else {})
-        body = {"metadata": guard, "spec": {"schedulingGates": others or None}}
+        body: dict[str, Any] = {"metadata": guard, "spec": {"schedulingGates": others or None}}
+        if change := out_of_line(pod):
+            body = {"metadata": {**guard, "annotations": change}}
         try:
             self._context.kube.patch(PODS, meta.name, body, namespace=meta.namespace)
         except (Conflict, NotFound):

@@ -231,7 +231,9 @@ class Reclaimer:
             self._plan(snapshot, since=needed)
             self._give_turns(snapshot, since=needed)
             self._reservations.reconcile(snapshot)
-        self._gates.reconcile(snapshot, without_a_turn=self._turns.without_a_turn())
+        self._gates.reconcile(
+            snapshot, without_a_turn=self._turns.without_a_turn(), joining=self._turns.joining
+        )
         self._report_stripped(snapshot)
         # Last: an annotation changes the pod's resourceVersion, and the writes before it carry the one that
         # was seen.

@@ -130,7 +130,13 @@ class ClusterStatus:
                 f"You have no pod {wording.quoted(name)} in the namespace {wording.quoted(namespace)}."
                 f"{self._quota_hint(viewer, snapshot, namespace)}"
             )
-        found = why_of(pod, about(pod, snapshot, self._booking_plans), viewer)
+        missing = (one.resource_claim_name for one in self._cache.unknown_claims(pod))
+        found = why_of(
+            pod,
+            about(pod, snapshot, self._booking_plans),
+            viewer,
+            missing_claims=tuple(name for name in missing if name),
+        )
         shares = self._fair_shares()
         if shares.effective(maia=self._terms.maia) == "off" or pod.metadata.uid not in snapshot.pods:
             return found

@@ -24,14 +24,20 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     would_change: tuple[str, ...]
 
 
-def why_of(pod: Pod, snapshot: StatusSnapshot, viewer: Viewer) -> Why:
-    """Explain a pod to a user, who learns of other users' pods only what they may."""
+def why_of(
+    pod: Pod, snapshot: StatusSnapshot, viewer: Viewer, *, missing_claims: tuple[str, ...] = ()
+) -> Why:
+    """Explain a pod to a user, who learns of other users' pods only what they may.
+
+    ``missing_claims``: the ResourceClaims that it names, and that do not exist.
+    """
     granted = granted_until(pod, snapshot.terms)
     given = {pod.metadata.uid: given_by_agent(pod, snapshot, viewer)}
     used = Used(snapshot.uses.get(pod.spec.node_name or ""), snapshot.now, viewer)
     seen = replace(
         snapshot.explanation,
         given=given,
+        missing_claims=missing_claims,
         over_users=used.over_users,
         evicts_over_users=snapshot.terms.evicts_over_users,
     )

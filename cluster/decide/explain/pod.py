@@ -1,6 +1,6 @@
 """The full explanation of one pod."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -42,7 +42,7 @@ def explain_pod(
     if is_terminal(pod):
         return Explanation("finished", (*_origin(pod), "It has ended, and holds no GPU any more."))
     if not _asks(pod):
-        return _without(pod)
+        return _without(pod, snapshot.missing_claims)
     if is_terminating(pod):
         booking = snapshot.cover.get(pod.metadata.uid)
         because = (*_origin(pod), *bound.where(pod, snapshot, booking), *bound.leaving(pod, snapshot))
@@ -91,7 +91,7 @@ def _changes_of_waiting(pod: Pod, known: Covered, found: Waits) -> Iterator[str]
         yield from cover.changes(known)
 
 
-def _without(pod: Pod) -> Explanation:
+def _without(pod: Pod, missing_claims: Sequence[str]) -> Explanation:
     """The pod requests no GPU: by its own spec, or because admission has removed the request."""
     message = pod.metadata.annotation(names.STRIPPED)
     if message:
@@ -102,6 +102,13 @@ def _without(pod: Pod) -> Explanation:
         message = f"{many} not been made from a template yet: until then it is not known what it asks for."
         change = "Kubernetes makes claims by itself; where it cannot, Events of the pod say why."
         return Explanation("without GPU", (*_origin(pod), message), (change,))
+    if missing_claims:
+        many = "ResourceClaims" if len(missing_claims) > 1 else "ResourceClaim"
+        there = "there are none" if len(missing_claims) > 1 else "there is none"
+        message = (
+            f"It names the {many} {listed(missing_claims)}, but {there}: it is not known what it asks for."
+        )
+        return Explanation("without GPU", (*_origin(pod), message), (f"Create the {many}.",))
     return Explanation("without GPU", (*_origin(pod), "It asks for no GPU."))
 
 

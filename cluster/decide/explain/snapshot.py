@@ -64,6 +64,8 @@ class ExplanationSnapshot:
     """Pod uid -> the GPUs that it really has, where the kubelet chooses and an agent tells it."""
     over_users: Mapping[str, OverUser] = field(default_factory=dict)
     """Pod uid -> what it uses of a GPU beyond its share, where an agent tells it."""
+    missing_claims: tuple[str, ...] = ()
+    """ResourceClaims that the explained pod names, and that do not exist."""
     evicts_over_users: bool = False
     """Whether such a pod is evicted if it has no booking."""
     home: str = names.NAMESPACE

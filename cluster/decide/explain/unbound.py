@@ -21,7 +21,7 @@ from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
-from cluster.objects.scheduling_gates import is_queued, other_gates
+from cluster.objects.scheduling_gates import is_gated, is_queued, other_gates
 
 _FOREVER: Final = {
     node_fit.TAINTED: "a toleration of the node's taint",
@@ -41,6 +41,10 @@ _NEVER: Final = LASTING | _FOREVER.keys()
 _WHEN_TRIED: Final = ("It is bound by itself once the scheduler has tried it.",)
 _IN_LINE: Final = (
     f"It is in line behind the scheduling gate {names.QUEUE}, and has not been offered to the scheduler."
+)
+_IN_LINE_AS_LATE: Final = (
+    "It is in line without a scheduling gate, since its claims came after it: no node is open to it before"
+    " its turn."
 )
 _WHEN_ITS_TURN: Final = ("It is offered to the scheduler by itself, after those that were there before it.",)
 _WHEN_SEEN_FREE: Final = (
@@ -194,7 +198,7 @@ def _node_by_node(pod: Pod, waiting: _Waiting, snapshot: ExplanationSnapshot, ma
     changes = {why: _CHANGES[_key(why)] for why in by_reason if why and _key(why) in _CHANGES}
     would_change = tuple(f"{few(by_reason[why])}: {change}." for why, change in changes.items())
     if fits and is_queued(pod):
-        return Waits((*because, _IN_LINE), _WHEN_ITS_TURN, is_settled=True)
+        return Waits((*because, _in_line(pod)), _WHEN_ITS_TURN, is_settled=True)
     if fits:
         name = f" {pod.spec.scheduler_name}" if pod.spec.scheduler_name else ""
         because.append(whole(pod) or f"The scheduler{name} has not tried it yet, or is about to bind it.")
@@ -259,9 +263,13 @@ def _is_beside(one: Booking, booking: Booking | None, node: str, snapshot: Expla
 
 def _of_scheduler(pod: Pod) -> Iterator[str]:
     if is_queued(pod):
-        yield _IN_LINE
+        yield _in_line(pod)
     elif own := of_its_own(pod):
         yield own
+
+
+def _in_line(pod: Pod) -> str:
+    return _IN_LINE if is_gated(pod) else _IN_LINE_AS_LATE
 
 
 def _why_no_hold(pod: Pod) -> Iterator[str]:

@@ -9,7 +9,8 @@ from cluster import names
 from cluster.decide.ledger import WHOLE, AssumedBind, Holding
 from cluster.decide.ledger.amounts import Uses
 from cluster.kube.resources import NODES
-from cluster.objects.pods import Pod
+from cluster.objects.claims import PodClaims
+from cluster.objects.pods import ClaimReference, Pod
 from extender.binding.bind_decision import AwaitsKubeletError, BindDecisions, BindError, Decision, binding
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_lease, a_node, a_pod
@@ -87,6 +88,16 @@ def test_a_binding_is_valid_only_for_the_pod_and_version_that_was_decided_on() -
         "uid": "uid-p",
         "resourceVersion": "41",
     }
+
+
+def test_of_a_pod_that_admission_did_not_know_to_be_for_gpus_the_binding_says_so() -> None:
+    pod = a_pod().obj
+    spec = msgspec.structs.replace(pod.spec, resource_claims=(ClaimReference(name="gpu"),))
+    late = msgspec.structs.replace(pod, spec=spec, claims=PodClaims(count=1))
+    body = binding(AssumedBind(pod=late, node="n0", assignment={}))
+    assert body["metadata"]["annotations"] == {names.ASSIGNED: "{}"}
+    others = msgspec.structs.replace(late, claims=None)
+    assert "annotations" not in binding(AssumedBind(pod=others, node="n0", assignment={}))["metadata"]
 
 
 # --- a decision ------------------------------------------------------------------------------------------

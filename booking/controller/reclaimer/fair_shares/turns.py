@@ -34,7 +34,7 @@ from cluster.decide.fairshare import Pass, Unit, grants, reclaim
 from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
-from cluster.objects.scheduling_gates import is_queued
+from cluster.objects.scheduling_gates import is_late, is_queued
 from cluster.process.clock import Clock
 
 MOST: Final = 20
@@ -66,6 +66,8 @@ class Turns:
         self._lines_by: FairShares | None = None
         """The settings by which the lines were read; None before the first pass as the leader."""
         self._next = 0.0
+        self.joining: list[Pod] = []
+        """Pods that could not be given a gate, and wait in line from now on."""
         self.due: float | None = None
         """When to ask again, monotonic, because the last time was too soon; None if it was not."""
 
@@ -74,7 +76,7 @@ class Turns:
         self._applicants = Applicants()
         self.lines.clear()
         self.accounts.forget()
-        self._lines_by, self._busy, self.due = None, None, None
+        self._lines_by, self._busy, self.due, self.joining = None, None, None, []
 
     def rest(self, snapshot: ReclaimerSnapshot) -> bool:
         """Whether there is nothing to do: no pod waits or has a hold, and for a while none has.
@@ -83,7 +85,7 @@ class Turns:
         """
         if self.lines or snapshot.holds or not self._was_idle() or _anybody_may_wait(snapshot):
             return False
-        self._applicants, self.due = Applicants(), None
+        self._applicants, self.due, self.joining = Applicants(), None, []
         self.accounts.rest()
         self._lines_by = self._settings()
         return True
@@ -101,7 +103,7 @@ class Turns:
         applicants = self._applicants.at(snapshot, settings)
         if self._is_idle(applicants, snapshot):
             self.accounts.rest()
-            self._lines_by = settings
+            self._lines_by, self.joining = settings, []
             return []
         candidates = NodeCandidates(snapshot, inputs, holder_cache)
         self.lines.update(applicants, snapshot, candidates)
@@ -112,6 +114,7 @@ class Turns:
         for pod in waiting_for_bookings(snapshot):
             one_round.serve(pod)
         found = self._grant(snapshot, one_round)
+        self.joining = self._joining(one_round)
         if settings.mode == "reclaim" and self.accounts.is_informed:
             found += self._take(pools, snapshot, one_round, candidates)
         now = self._clock.monotonic()
@@ -179,6 +182,13 @@ class Turns:
         for model in sorted(self.lines.of_model):
             made += self._of_model(model, one_round, snapshot, most=MOST - len(made))
         return made
+
+    def _joining(self, one_round: Round) -> list[Pod]:
+        """Late pods that cannot have a gate, where nothing is free: from now on they wait for their turn."""
+        full = {model for model in self.lines.of_model if not one_round.may_have_free(model, 1)}
+        waiting = self.lines.waiting_for(full) if full else ()
+        pods = (single.pod for applicant in waiting for single in applicant.singles)
+        return [pod for pod in pods if is_late(pod) and not is_queued(pod)]
 
     def _of_model(
         self, model: str, one_round: Round, snapshot: ReclaimerSnapshot, *, most: int

@@ -50,7 +50,7 @@ from cluster.kube.resources import PODS
 from cluster.objects.gangs import Gang, gang_of
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.pods import Pod, is_live
-from cluster.objects.scheduling_gates import is_queued, other_gates
+from cluster.objects.scheduling_gates import is_queued, other_gates, out_of_line
 
 log = structlog.get_logger(__name__)
 
@@ -168,7 +168,7 @@ class HoldController:
         if plan.at_once:
             victims = filter(None, map(self._context.seen, hold.victims))
             self._victim_eviction.prepare(victims, is_booked=hold.need == "booking")
-        written = {names.HOLD: encode_hold(hold)} | _turn(plan.pod, hold.turn)
+        written = {names.HOLD: encode_hold(hold)} | _turn(plan.pod, hold.turn) | out_of_line(plan.pod)
         pod = self._patch(plan.pod, written, lifts_gate=plan.lifts_gate)
         if pod is None:
             return

@@ -196,6 +196,19 @@ def test_l7_a_pod_with_claims_gets_its_creator_and_our_scheduler_before_it_is_kn
     assert (annotations(pod)[names.USER], names.BOOKING in annotations(pod)) == ("alice", False)
 
 
+def test_a_pod_of_which_it_is_not_known_yet_has_what_counts_if_it_asks_for_gpus() -> None:
+    claims = [{"name": "gpu", "resourceClaimName": "not-made-yet"}]
+    own = {"resourceClaims": claims, "priorityClassName": "batch", "priority": 7}
+    vision = frozenset({"vision"})
+    pod, _ = reviewed(a_pod(gpus=0, spec=own), claims=True, groups=vision, share_groups=lambda: vision)
+    assert annotations(pod)[names.GROUPS] == '["vision"]'
+    found = replaced_in(annotations(pod))
+    assert (found.priority_class_name, found.priority) == ("batch", 7)
+    assert pod["spec"]["priorityClassName"] == "batch"
+    nobodys, _ = reviewed(a_pod(gpus=0, spec=own), JOBS, claims=True)
+    assert names.NO_USER in annotations(nobodys)
+
+
 def test_who_creates_a_pod_whose_template_the_driver_would_refuse_is_warned() -> None:
     why = "The driver gpu.nvidia.com here gives no sharing by MPS"
 

@@ -136,6 +136,12 @@ def test_a_pod_that_may_have_run_or_failed_for_another_reason_does_not(pod: Fail
     assert verdict(pod) == "not ours"
 
 
+def test_a_pod_with_claims_of_its_own_class_comes_back_if_it_was_bound_for_gpus() -> None:
+    claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "late"}]}
+    assert verdict(failed(gpus=False, spec=claims)) == "not ours"
+    assert verdict(failed(gpus=False, spec=claims, annotations={names.ASSIGNED: "{}"})) == "comes back"
+
+
 def test_a_pod_that_can_never_be_started_stays_failed_in_the_end() -> None:
     assert verdict(not_started(before=9)) == "comes back"
     pod = not_started(before=10)
