@@ -180,7 +180,9 @@ class HolderCache:
                 continue
             theirs = awaited.get(name, frozenset())
             is_true = known is not None and known.awaited == theirs and _is_true(known, view, instant)
-            nodes[name] = now = known if known and is_true else _node_holders(view, instant, self._moment, theirs)
+            nodes[name] = now = (
+                known if known and is_true else _node_holders(view, instant, self._moment, theirs)
+            )
             if now.until and not (is_true and changed):
                 heappush(self._due, (now.until, name))
             _list(self._with_members, name, is_in=bool(now.members))
@@ -193,9 +195,7 @@ class HolderCache:
         self._at = (recent.line, recent.number) if recent else None
         return self._nodes
 
-    def _changed(
-        self, instant: EvictionSnapshot, awaited: Mapping[str, frozenset[str]]
-    ) -> set[str] | None:
+    def _changed(self, instant: EvictionSnapshot, awaited: Mapping[str, frozenset[str]]) -> set[str] | None:
         """The nodes that may have other holders than at the last instant; None if all may."""
         recent = _recent(instant)
         found = recent.after(*self._at) if recent and self._at else None

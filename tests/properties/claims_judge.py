@@ -108,15 +108,18 @@ class Judge:
         expected = world.expected_by(uuid)
         if any(not users or pod.name in self.cover for pod in expected):
             return None  # it is about to be bound, and have the device; only a booked one protects others
-        hangs = [pod for pod in users if pod.going and pod.going + HANGS_AFTER <= world.clock.now()]
-        live = {pod.name for pod in users if not pod.going}
+        live = {pod.name for pod in users if not pod.going or self._hangs(pod)}
         stay = live - self.outgoing
-        if hangs or any(self._is_protected(name) for name in stay):
+        if any(self._is_protected(name) for name in stay):
             return None
         return frozenset(stay) if stay else "outgoing" if live else "leaving"
 
     def _is_protected(self, name: str) -> bool:
-        return name in self.cover or name in self.inputs.excluded or self.world.pods[name].stays
+        pod = self.world.pods[name]
+        return name in self.cover or name in self.inputs.excluded or pod.stays or bool(pod.going)
+
+    def _hangs(self, pod: Somebody) -> bool:
+        return bool(pod.going and pod.going + HANGS_AFTER <= self.world.clock.now())
 
     def _choices(self, pod: Somebody, need: int) -> Iterator[Choice]:
         for node in NODES_OF:

@@ -2,7 +2,9 @@
 
 from datetime import timedelta
 
+from booking.controller.reclaimer.planning.node_candidates import PlanningInputs
 from booking.controller.reclaimer.planning.plan import plan
+from booking.eviction.holder_cache import HolderCache
 from tests.fakes.objects import EPOCH
 from tests.properties.random_claims import MODELS, NODES_OF, Claim, ClaimWorld, Somebody
 
@@ -10,7 +12,7 @@ CLAIMED = MODELS[0]
 
 
 def contended(need: int, **minutes: float) -> ClaimWorld:
-    """Bob's pods have all GPUs of claims: one pod for each, for an hour or as long as is said; alice waits."""
+    """Bob's pods have all GPUs of claims: one for each, for an hour or as long as is said; alice waits."""
     world = ClaimWorld()
     world.book("b", CLAIMED, 4, EPOCH + timedelta(days=1))
     devices = [one.uuid for node in ("n0", "n1") for one in NODES_OF[node]]
@@ -33,8 +35,37 @@ def run(world: ClaimWorld, name: str, *claims: str, minutes: float, device: str 
     world.write(Somebody(name, "bob", EPOCH, claims=claims, node=node, since=since))
 
 
-def victims(world: ClaimWorld) -> list[tuple[str, ...]]:
-    return [one.hold.victims for one in plan(world.instant())]
+def victims(
+    world: ClaimWorld, cache: HolderCache | None = None, **more: frozenset[str]
+) -> list[tuple[str, ...]]:
+    return [one.hold.victims for one in plan(world.instant(), PlanningInputs(**more), cache)]
+
+
+def test_those_who_share_a_claim_cost_on_every_node_what_each_of_them_loses_once() -> None:
+    world = contended(1, p0=20, p4=30)
+    run(world, "mate", "c0", minutes=1)
+    assert victims(world) == [("mate", "p0")]
+
+
+def test_a_claim_whose_pod_is_gone_before_its_bind_is_given_back_at_once() -> None:
+    world, cache = contended(1, p0=1), HolderCache()
+    world.write(world.pods["p0"], gone=True)
+    soon = Somebody("soon", "bob", EPOCH, claims=("c0",))
+    world.claims["c0"].users = {"soon"}
+    world.write_claim(world.claims["c0"])
+    world.write(soon)
+    assert len(victims(world, cache)[0]) == 1
+    world.write(soon, gone=True)
+    assert victims(world, cache) == [()]
+
+
+def test_nobody_is_waited_for_who_leaves_already() -> None:
+    world = contended(1)
+    run(world, "mate", "c0", minutes=1)
+    for name in ("p0", "mate"):
+        world.pods[name].going = EPOCH
+        world.write(world.pods[name])
+    assert victims(world, ending=frozenset({"mate"})) == [()]
 
 
 def test_what_a_pod_has_alone_and_with_others_is_counted_once() -> None:
