@@ -235,10 +235,11 @@ def _awaited(instant: EvictionSnapshot) -> Mapping[str, frozenset[str]]:
     """Node -> uids of the claims with devices there that are reserved for booked pods which are not bound."""
     found: dict[str, set[str]] = {}
     for uid in instant.cover:
-        pod = instant.pods.get(uid)
-        for one in pod.claims.held if pod and pod.claims and pod.claims.reserved else ():
-            if one.claim in pod.claims.reserved:
-                found.setdefault(one.node, set()).add(one.claim)
+        claims = pod.claims if (pod := instant.pods.get(uid)) else None
+        if claims and claims.reserved:
+            for one in claims.held:
+                if one.claim in claims.reserved:
+                    found.setdefault(one.node, set()).add(one.claim)
     return {node: frozenset(claims) for node, claims in found.items()}
 
 

@@ -77,6 +77,9 @@ class ClaimVictimsMachine(Machine):
         joined = [pick.one(sorted(world.claims))] if world.claims and kind > 4 else []
         pod.claims = tuple(dict.fromkeys(own + joined))
         world.write(pod)
+        for claim in [world.claims[name] for name in joined if kind > 7 and world.claims[name].devices]:
+            claim.users.add(pod.name)  # kube-scheduler was quick
+            world.write_claim(claim)
         return f"{pod.name} of {pod.user} for {pod.gpus} and {pod.claims}"
 
     def _claim(self, pick: Pick) -> str:
