@@ -4,7 +4,7 @@ Nothing here becomes outdated with time: costs are kept as the instants from whi
 values, so the same snapshot gives the same result, whatever was cached before.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -105,6 +105,12 @@ class NodeHolders:
     """Its pods whose controllers may not replace them."""
     gangs: Mapping[str, Gang] = field(default_factory=dict)
     """Uid -> the gang of a pod of it, of those that have one."""
+    awaited: frozenset[str] = frozenset()
+    """Uids of claims that are reserved for booked pods, which are about to be bound: their devices stay."""
+    users: tuple[str, ...] = ()
+    """Uids of the pods for which claims are reserved that no bound pod has."""
+    living: frozenset[str] = frozenset()
+    """Those of ``users`` that exist."""
 
     @cached_property
     def by_model(self) -> Mapping[str, ModelHolders]:
@@ -113,7 +119,8 @@ class NodeHolders:
         if instant is None or self.view.fault:
             return {}
         known = {pod.metadata.uid: pod for pod in self.pods if pod}
-        return _by_model(self.view, known, {member.uid: member for member in self.members}, instant)
+        members = {member.uid: member for member in self.members}
+        return _by_model(self.view, known, members, instant, awaited=self.awaited)
 
     @cached_property
     def floors(self) -> dict[str, tuple[ShareFloor, ...]]:
@@ -139,11 +146,14 @@ class HolderCache:
         self._at: tuple[object, int] | None = None
         """The changes that are included (``RecentChanges``); None if that is not known."""
         self._covered: AbstractSet[str] = frozenset()
+        self._awaited: Mapping[str, frozenset[str]] = {}
+        """Node -> uids of the claims that are reserved for booked pods which are not bound."""
         self._due: list[tuple[datetime, str]] = []
         """When entries are to be recomputed though nothing has changed, the first one first; some are old."""
         self._with_members: dict[str, None] = {}
         """Nodes that have any."""
         self._with_gangs: dict[str, None] = {}
+        self._with_users: dict[str, None] = {}
         self.free_nodes: Final = FreeNodes()
         self.loss_ranks: Final = LossRanks()
         self.share_bounds: Final = ShareBounds()
@@ -151,12 +161,13 @@ class HolderCache:
 
     def at(self, instant: EvictionSnapshot) -> Mapping[str, NodeHolders]:
         """Node -> its holders at this instant. Not to be changed."""
-        views = instant.node_snapshots.views
-        changed = None if self._is_elsewhere(instant) else self._changed(instant)
+        views, awaited = instant.node_snapshots.views, _awaited(instant)
+        changed = None if self._is_elsewhere(instant) else self._changed(instant, awaited)
         if changed is None:
             self._due.clear()
             self._with_members.clear()
             self._with_gangs.clear()
+            self._with_users.clear()
         before, self._moment.instant = self._nodes, instant
         nodes = dict(before) if changed else {} if changed is None else before
         for name in views if changed is None else changed:
@@ -165,27 +176,32 @@ class HolderCache:
                 nodes.pop(name, None)
                 self._with_members.pop(name, None)
                 self._with_gangs.pop(name, None)
+                self._with_users.pop(name, None)
                 continue
-            is_true = known is not None and _is_true(known, view, instant)
-            nodes[name] = now = known if known and is_true else _node_holders(view, instant, self._moment)
+            theirs = awaited.get(name, frozenset())
+            is_true = known is not None and known.awaited == theirs and _is_true(known, view, instant)
+            nodes[name] = now = (
+                known if known and is_true else _node_holders(view, instant, self._moment, theirs)
+            )
             if now.until and not (is_true and changed):
                 heappush(self._due, (now.until, name))
             _list(self._with_members, name, is_in=bool(now.members))
             _list(self._with_gangs, name, is_in=bool(now.gangs))
+            _list(self._with_users, name, is_in=bool(now.users))
         self.loss_ranks.changed(changed)
         self.free_nodes.changed(changed)
-        self._nodes, self._covered = nodes, frozenset(instant.cover)
+        self._nodes, self._covered, self._awaited = nodes, frozenset(instant.cover), awaited
         recent = _recent(instant)
         self._at = (recent.line, recent.number) if recent else None
         return self._nodes
 
-    def _changed(self, instant: EvictionSnapshot) -> set[str] | None:
+    def _changed(self, instant: EvictionSnapshot, awaited: Mapping[str, frozenset[str]]) -> set[str] | None:
         """The nodes that may have other holders than at the last instant; None if all may."""
         recent = _recent(instant)
         found = recent.after(*self._at) if recent and self._at else None
         if found is None:
             return None
-        changed = set(found)
+        changed = {*found, *(name for name, _ in awaited.items() ^ self._awaited.items()), *self._with_users}
         while self._due and self._due[0][0] <= instant.now:
             changed.add(heappop(self._due)[1])
         for uid in instant.cover.keys() ^ self._covered:
@@ -215,6 +231,18 @@ class HolderCache:
         return not same
 
 
+def _awaited(instant: EvictionSnapshot) -> Mapping[str, frozenset[str]]:
+    """Node -> uids of the claims with devices there that are reserved for booked pods which are not bound."""
+    found: dict[str, set[str]] = {}
+    for uid in instant.cover:
+        claims = pod.claims if (pod := instant.pods.get(uid)) else None
+        if claims and claims.reserved:
+            for one in claims.held:
+                if one.claim in claims.reserved:
+                    found.setdefault(one.node, set()).add(one.claim)
+    return {node: frozenset(claims) for node, claims in found.items()}
+
+
 def _list(names: dict[str, None], name: str, *, is_in: bool) -> None:
     if is_in:
         names[name] = None
@@ -237,22 +265,31 @@ def _is_true(node_holders: NodeHolders, view: NodeView, instant: EvictionSnapsho
         return False
     if node_holders.until is not None and node_holders.until <= instant.now:
         return False
+    if node_holders.users and node_holders.living != _living(node_holders.users, instant):
+        return False
     if instant.cover.keys().isdisjoint(node_holders.uids):
         return not node_holders.booked
     return _booked(node_holders.uids, instant) == node_holders.booked
+
+
+def _living(uids: tuple[str, ...], instant: EvictionSnapshot) -> frozenset[str]:
+    return frozenset(uid for uid in uids if uid in instant.pods)
 
 
 def _booked(uids: tuple[str, ...], instant: EvictionSnapshot) -> frozenset[str]:
     return frozenset(uid for uid in uids if uid in instant.cover)
 
 
-def _node_holders(view: NodeView, instant: EvictionSnapshot, moment: _Moment) -> NodeHolders:
+def _node_holders(
+    view: NodeView, instant: EvictionSnapshot, moment: _Moment, awaited: frozenset[str]
+) -> NodeHolders:
     """The entry of one node.
 
     Unhealthy devices, and those that two pods claim to hold, are not planned with. Nor are the devices of a
     resource of which a pod of the node has devices that are unknown.
     """
     uids = tuple(holding.uid for holding in view.holdings)
+    users = tuple(uid for holding in view.holdings for uid in holding.users or ())
     pods = tuple(map(instant.pods.get, uids))
     members: list[Member] = []
     gangs: dict[str, Gang] = {}
@@ -278,6 +315,9 @@ def _node_holders(view: NodeView, instant: EvictionSnapshot, moment: _Moment) ->
         until=until,
         members=tuple(members),
         gangs=gangs,
+        awaited=awaited,
+        users=users,
+        living=_living(users, instant),
     )
 
 
@@ -286,14 +326,28 @@ def _leaves(pod: Pod, instant: EvictionSnapshot) -> bool:
 
 
 def _by_model(
-    view: NodeView, pods: Mapping[str, Pod], members: Mapping[str, Member], instant: EvictionSnapshot
+    view: NodeView,
+    pods: Mapping[str, Pod],
+    members: Mapping[str, Member],
+    instant: EvictionSnapshot,
+    *,
+    awaited: AbstractSet[str],
 ) -> dict[str, ModelHolders]:
     of: dict[str, list[PodHoldings]] = {}
     for holding in view.holdings:
         for uuid in holding.devices:
             of.setdefault(uuid, []).append(holding)
+    parts = (part for holding in view.holdings for part in holding.devices.values()) if awaited else ()
+    stay = {part.device for part in parts if part.claim in awaited}
     return {
-        model: _model_holders(devices, of, pods, instant, members=members, reserved=view.reserved)
+        model: _model_holders(
+            [device for device in devices if device.uuid not in stay] if stay else devices,
+            of,
+            pods,
+            instant,
+            members=members,
+            reserved=view.reserved,
+        )
         for resource, models in view.healthy_by_model.items()
         if not view.unknown.get(resource)
         for model, devices in models.items()
@@ -301,7 +355,7 @@ def _by_model(
 
 
 def _model_holders(
-    devices: tuple[Device, ...],
+    devices: Sequence[Device],
     of: Mapping[str, list[PodHoldings]],
     pods: Mapping[str, Pod],
     instant: EvictionSnapshot,
@@ -321,6 +375,9 @@ def _model_holders(
         elif (holdings or uuid in reserved) and _have_it_together([one.devices[uuid] for one in holdings]):
             shared[uuid] = tuple(one.uid for one in holdings)
             sharers |= {one.uid: one for one in holdings}
+    # Who leaves gives up all that it has, what it has alone, too: it is one victim, and counted once.
+    for uid in held.keys() & sharers.keys():
+        shared |= dict.fromkeys(held.pop(uid)[1], (uid,))
     known = {device.uuid: device for device in devices}
 
     def holder(holding: PodHoldings, theirs: tuple[str, ...]) -> Holder:

@@ -84,7 +84,8 @@ def freeable(
         if stay:
             staying[uuid] = frozenset(one.uid for one in stay if one)
         else:
-            (going if outgoing & set(uids) else leaving).append(uuid)
+            is_awaited = any(one and one.uid in outgoing and not one.leaves for one in holders)
+            (going if is_awaited else leaving).append(uuid)
     pods = frozenset(uid for uuid in going for uid in shared.of[uuid]) & outgoing
     units = (unit for group in _together(staying) for unit in _units(group, staying))
     victims = tuple(_victim(devices, staying, shared, costs=costs, group=group) for devices, group in units)

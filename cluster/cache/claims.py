@@ -4,7 +4,7 @@ Followed only where claims can be booked. A pod, its claims, their DeviceClasses
 inventories come in any order; whenever one changes, the pods that depend on it are read again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
@@ -101,6 +101,8 @@ class Claims:
         """The same for a pod that may not be stored, and may have claims."""
         claims = {one.name: self._claim(pod, one) for one in pod.spec.resource_claims or ()}
         found = requested_by(claims, self._classes, self._rules, extended=self._extended(pod))
+        if found and not pod.spec.node_name:
+            found = replace(found, reserved=tuple(_reserved(claims.values(), pod.metadata.uid)))
         return pod if found == pod.claims else replace(pod, claims=found)
 
     def foreseen(
@@ -189,6 +191,12 @@ class Claims:
             of_claim.discard(uid)
             if not of_claim:
                 self._users.of_claim.pop(key, None)
+
+
+def _reserved(claims: Iterable[ResourceClaim | None], pod: str) -> Iterator[str]:
+    for claim in claims:
+        if claim and any(one.uid == pod for one in claim.status.reserved_for):
+            yield claim.metadata.uid
 
 
 def claims_of(pod: Pod) -> tuple[str, ...]:

@@ -288,6 +288,8 @@ class PodClaims(Partial, frozen=True):
     """Models of these."""
     held: tuple[ClaimedDevice, ...] = ()
     """What is allocated to the claims."""
+    reserved: tuple[str, ...] = ()
+    """Uids of the claims that are reserved for the pod, until it is bound."""
     memory: int = 0
     """MiB of each device, where devices are given in shares; 0 for whole ones."""
     refused: tuple[Refused, ...] = ()

@@ -22,11 +22,11 @@ def silence() -> Iterator[None]:
 
 
 @pytest.fixture
-def play(record_property: Callable[[str, object], None]) -> Callable[[type[Machine]], int]:
-    """Play a history as long as the profile says; the number of its steps."""
+def play(record_property: Callable[[str, object], None]) -> Callable[..., int]:
+    """Play a history as long as the profile says, or so many times as long; the number of its steps."""
 
-    def played(kind: type[Machine]) -> int:
-        done = history.play(kind)
+    def played(kind: type[Machine], times: int = 1) -> int:
+        done = history.play(kind, steps=times * history.length())
         record_property(
             PROPERTY, f"{kind.__name__}: {done.steps} steps without a broken law, {SEED}={done.seed}"
         )

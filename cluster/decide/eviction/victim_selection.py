@@ -5,7 +5,7 @@ set with a needless victim costs no less than the set without it and has one vic
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Final
 
@@ -47,8 +47,8 @@ class Victim:
 
     @property
     def all(self) -> tuple["Victim", ...]:
-        """It and its sharers."""
-        return (self, *self.sharers) if self.sharers else (self,)
+        """It and its sharers, each by itself: none of them has sharers."""
+        return (replace(self, sharers=()), *self.sharers) if self.sharers else (self,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ class NodeCandidates:
             free=tuple(free),
             leaving=(*leaving, *shared.leaving),
             outgoing_devices=(*outgoing_devices, *shared.outgoing),
-            victims=(*victims, *shared.victims),
+            victims=(*victims, *map(self._gangs.whole, shared.victims)),
             outgoing_pods=frozenset(outgoing_pods) | shared.outgoing_pods,
         )
 

@@ -21,7 +21,9 @@ class RunningGangs:
         self._nodes, self._costs = nodes, costs
 
     def whole(self, victim: Victim) -> Victim:
-        """The victim with what its gang loses in place of what it loses alone."""
+        """The victim with what its gang loses in place of what it loses alone; its sharers, too."""
+        if victim.sharers:
+            victim = replace(victim, sharers=tuple(map(self.whole, victim.sharers)))
         gang = self._of.get(victim.uid)
         if gang is None:
             return victim
@@ -58,4 +60,4 @@ class RunningGangs:
 
 def _evictable(node_holders: NodeHolders) -> Iterator[Holder]:
     for model_holders in node_holders.by_model.values():
-        yield from (one for one in model_holders.holders if one.evictable)
+        yield from (one for one in model_holders.all.values() if one.evictable)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from booking.controller.reclaimer.planning.plan import plan
 from booking.eviction.settings import EvictionSettings
+from cluster import names
 from cluster.objects.hold import Hold
 from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH, a_pod, shared_gpu
@@ -43,6 +44,24 @@ def test_a_shared_gpu_with_a_pod_that_may_not_be_evicted_is_not_freed() -> None:
     cluster.create(builder, {"status": {"phase": "Running"}})
 
     assert planned(cluster) is None
+
+
+def test_a_gang_whose_pods_share_gpus_with_others_leaves_whole_and_loses_as_much() -> None:
+    cluster = a_cluster(gpus=3)
+    for name, index, minutes in (("g0", 0, 1), ("g1", 1, 100), ("b", 2, 20)):
+        share(cluster, name, index, memory=8000, minutes=minutes)
+    for name in ("g0", "g1"):
+        cluster.annotate(name, names.GANG_SIZE, "2")
+        cluster.annotate(name, names.GANG, "g")
+    hold = planned(cluster)
+    assert hold is not None
+    assert hold.victims == ("uid-b",)
+    cluster.annotate("b", names.GANG_SIZE, "2")
+    cluster.annotate("b", names.GANG, "other")
+    share(cluster, "large", 2, memory=70_000, minutes=90)
+    hold = planned(cluster)
+    assert hold is not None
+    assert sorted(hold.victims) == ["uid-g0", "uid-g1"]
 
 
 @pytest.mark.parametrize("wanted", [1, 2, 3])
