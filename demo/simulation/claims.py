@@ -88,8 +88,10 @@ class ClaimController(Part):
         new = [self._make_one(pod, one) for one in wanted if one["name"] not in made]
         if new:
             status = {"resourceClaimStatuses": [*known, *new]}
-            where = {"namespace": pod.metadata.namespace, "subresource": "status"}
-            self.kube.patch(WHOLE_PODS, pod.metadata.name, {"status": status}, **where)
+            meta = pod.metadata
+            self.kube.patch(
+                WHOLE_PODS, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
+            )
 
     def _make_one(self, pod: WholePod, reference: Json) -> Json:
         meta = pod.metadata

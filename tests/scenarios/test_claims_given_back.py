@@ -3,26 +3,11 @@
 from typing import Any
 
 from booking.policy.fair_shares import FairShares
-from cluster import names
-from cluster.kube.resources import RESOURCE_CLAIMS
 from tests.scenarios.acts import settled
-from tests.scenarios.claiming import BY_CLAIM, Claims, claiming, devices_of_claims, rules, stored
-from tests.scenarios.person import NAMESPACE
+from tests.scenarios.claiming import BY_CLAIM, Claims, claiming, devices_of_claims, give, rules, stored
 from tests.scenarios.seeing import has_left, runs, waits
-from tests.scenarios.world import World
 
 OFF = FairShares(mode="off")
-
-
-def give(world: World, claim: str, device: str = "gpu-0") -> None:
-    """A bind was refused: the claim has a device of n0, and is reserved for nobody."""
-    result = {"request": "gpu", "driver": names.DRA_DRIVER, "pool": "n0", "device": device}
-    body = {"status": {"allocation": {"devices": {"results": [result]}}}}
-    world.kube.patch(RESOURCE_CLAIMS, claim, body, namespace=NAMESPACE, subresource="status")
-
-
-def is_made(world: World, claim: str) -> bool:
-    return claim in {one.metadata.name for one in world.kube.list(RESOURCE_CLAIMS).items}
 
 
 def two_claims(name: str) -> dict[str, Any]:
@@ -41,7 +26,6 @@ def test_a_booked_pod_to_which_a_device_was_given_that_another_has_gets_it_all_t
     world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
     world.alice.book(model=BY_CLAIM)
     uid = world.alice.create(claiming("alice-1"))
-    world.until(lambda: is_made(world, f"alice-1-gpu-{uid}"), "its claim is made")
     give(world, f"alice-1-gpu-{uid}")
     world.until(lambda: rules(world), "nobody else is given the device")
     assert not has_left(world, "bob-1", bob)
@@ -57,7 +41,6 @@ def test_a_pod_that_waits_its_turn_keeps_no_device_from_those_before_it(claims: 
     world.run(1)
     world.kill("scheduler", back_after=None)
     uid = world.bob.create(claiming("bob-1"))
-    world.run(1)
     give(world, f"bob-1-gpu-{uid}")
     world.run(1)
     world.alice.create(claiming("alice-1"))

@@ -193,8 +193,12 @@ def test_a_share_on_a_gpu_that_bookings_do_not_allow_is_given_back_and_given_ane
     bob.create(gated)
     made = playground.await_that("bob's claim is made", lambda: made_for(playground, "bob"))
     result = {
-        **{"request": "gpu", "driver": names.DRA_DRIVER, "pool": NODE, "device": found[first].claimed_as},
-        **{"shareID": str(uuid4()), "consumedCapacity": {"memory": "20Gi"}},
+        "request": "gpu",
+        "driver": names.DRA_DRIVER,
+        "pool": NODE,
+        "device": found[first].claimed_as,
+        "shareID": str(uuid4()),
+        "consumedCapacity": {"memory": "20Gi"},
     }
     status = {"allocation": {"devices": {"results": [result]}, "allocationTimestamp": LONG_AGO}}
     where = {"namespace": playground.namespace}

@@ -1,4 +1,4 @@
-"""Gives back the devices of claims that have them for nobody (``unused_claims``), so that they are given anew.
+"""Gives back what claims have for nobody (``unused_claims``), so that kube-scheduler gives it anew.
 
 Nothing is given back that a pod has, or is about to get, at the moment of the write:
 
@@ -56,7 +56,7 @@ class GivenBack:
         self._looked = -LOOKS_EVERY
 
     def reconcile(self, snapshot: ReclaimerSnapshot) -> None:
-        """Look at the claims that have devices for nobody, and give back what they have had for long enough."""
+        """Look at the claims that have devices for nobody, and give back what they have had for long."""
         now = self._clock.monotonic()
         if now - self._looked < LOOKS_EVERY:
             return

@@ -1,8 +1,8 @@
 """Which claims have devices for nobody: their pods wait, and kube-scheduler does not bind them. Pure.
 
-kube-scheduler allocates and reserves a claim just before it asks us to bind the pod. If the bind is refused it
-takes the pod out of ``reservedFor``, and the claim keeps its devices, on which filter may then refuse the pod
-for ever. It takes them back itself only where it has found another node that the allocation rules out.
+kube-scheduler allocates and reserves a claim just before it asks us to bind the pod. If the bind is refused
+it takes the pod out of ``reservedFor``, and the claim keeps its devices, on which filter may then refuse the
+pod for ever. It takes them back itself only where it has found another node that the allocation rules out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ NOBODY: Final = ()
 def unused_claims(
     snapshot: ReclaimerSnapshot, kept: frozenset[Place], *, scheduler: str = names.SCHEDULER_NAME
 ) -> Mapping[str, tuple[Pod, ...]]:
-    """Uid of each claim that has devices and is reserved for nobody -> the pods that name it, all of which wait.
+    """Uid of each claim that has devices and is reserved for nobody -> the pods that name it: all wait.
 
     Left out are those of closed nodes, where the pods are bound once these open, and those whose device
     another claim has, too, as long as kube-scheduler would count it as free and give it to the next pod.

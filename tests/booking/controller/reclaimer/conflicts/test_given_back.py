@@ -36,9 +36,7 @@ def waiting(name: str = "p", claim: str = "c", **more: Any) -> Pod:
 
 def had(claim: str = "c", *, users: tuple[str, ...] | None = (), memory: int = 0) -> PodHoldings:
     """What a claim has, which is reserved for these pods."""
-    return PodHoldings(
-        claim, "n0", devices={}, claimed=(ClaimedDevice(claim, *PLACE, memory),), users=users
-    )
+    return PodHoldings(claim, "n0", devices={}, claimed=(ClaimedDevice(claim, *PLACE, memory),), users=users)
 
 
 def node(*holdings: PodHoldings, fault: str | None = None) -> NodeView:
@@ -53,9 +51,7 @@ def found(view: NodeView, *pods: Pod, kept: frozenset[tuple[str, str]] = NONE) -
 def snapshot(cluster: FakeCluster, view: NodeView, *pods: Pod) -> ReclaimerSnapshot:
     """This instant; the node's agent is well."""
     alive: Any = {"n0": (view, "alive")}
-    return replace(
-        cluster.snapshot(), node_snapshots=alive, pods={pod.metadata.uid: pod for pod in pods}
-    )
+    return replace(cluster.snapshot(), node_snapshots=alive, pods={pod.metadata.uid: pod for pod in pods})
 
 
 def test_a_claim_that_is_reserved_for_nobody_has_its_device_in_vain() -> None:
