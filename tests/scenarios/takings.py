@@ -117,7 +117,7 @@ def given_back(world: World) -> Value:
     world.alice.book(model=BY_CLAIM)
     uid = world.alice.create(claiming("alice-1"))
     give(world, f"alice-1-gpu-{uid}")
-    served(world, "alice-1")
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs", within=120)
     world.until(lambda: is_back(world, "bob-1", bob), "bob-1 is back")
     settled(world)
     assert rules(world) == []
