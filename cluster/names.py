@@ -176,8 +176,6 @@ BLOCKED: Final = f"{STATE_DOMAIN}/blocked"
 """On a booked Pod, by the reclaimer: what keeps other pods from leaving for it, for people."""
 WAITING_STATE: Final = (HOLD, BARRED, BUDGETS_SINCE, BLOCKED)
 """Annotations of booked Pods that exist only while these wait: their Binding empties them."""
-GIVEN_BACK: Final = f"{STATE_DOMAIN}/given-back"
-"""On a Pod, by the reclaimer: its last claim whose devices it gave back, and of which version."""
 QUEUE: Final = f"{STATE_DOMAIN}/queue"
 """Scheduling gate of a Pod without a booking, by admission, while no GPU is free; lifted by the reclaimer."""
 NOTICE: Final = f"{STATE_DOMAIN}/notice"

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.decide.claims.requested import held_by
 from cluster.kube.resources import PODS, RESOURCE_CLAIMS, TAINT_RULES
 from cluster.objects.inventory import inventory_of
@@ -213,7 +213,7 @@ def test_a_share_on_a_gpu_that_bookings_do_not_allow_is_given_back_and_given_ane
     )
     playground.await_phase(["bob"])
     assert sight(playground, "bob").gpu_minors == (second,)
-    assert (playground.pod("bob").metadata.annotation(names.GIVEN_BACK) or "").startswith(f"{made}@")
+    assert (playground.pod("bob").metadata.annotation(claim_names.GIVEN_BACK) or "").startswith(f"{made}@")
     playground.await_that(
         "no device is kept any more", lambda: not playground.kube.list(TAINT_RULES).items or None
     )

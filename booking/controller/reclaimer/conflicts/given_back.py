@@ -19,7 +19,7 @@ import structlog
 from booking.controller.reclaimer.conflicts.unused_claims import unused_claims
 from booking.controller.reclaimer.context import ReclaimerContext
 from booking.controller.reclaimer.snapshot import ReclaimerSnapshot
-from cluster import names
+from cluster import claim_names
 from cluster.cache.claims import claims_of
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import PODS, RESOURCE_CLAIMS
@@ -95,7 +95,7 @@ class GivenBack:
         meta = claim.metadata
         last = f"{meta.name}@{meta.resource_version}"
         for pod in pods:
-            body = {"metadata": {"uid": pod.metadata.uid, "annotations": {names.GIVEN_BACK: last}}}
+            body = {"metadata": {"uid": pod.metadata.uid, "annotations": {claim_names.GIVEN_BACK: last}}}
             now = self._kube.patch(PODS, pod.metadata.name, body, namespace=pod.metadata.namespace)
             if now.spec.node_name:
                 return
