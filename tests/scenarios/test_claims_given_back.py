@@ -64,3 +64,21 @@ def test_a_booked_pod_of_whose_claims_one_has_a_device_gets_both(claims: Claims)
     assert stored(world, f"alice-1-gpu-{uid}").status.allocation is not None
     settled(world)
     assert not rules(world)
+
+
+def test_a_pod_that_is_never_evicted_keeps_no_device_that_is_booked_by_another(claims: Claims) -> None:
+    """It was to be bound before anybody had booked; from then on filter keeps it off the node."""
+    world = claims(gpus=1, fair_shares=OFF)
+    world.run(1)
+    world.kill("scheduler", back_after=None)
+    protected = claiming("bob-1")
+    protected["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "everywhere", "uid": "d", "controller": True}
+    ]
+    uid = world.bob.create(protected)
+    give(world, f"bob-1-gpu-{uid}")
+    world.alice.book(model=BY_CLAIM)
+    world.alice.create(claiming("alice-1"))
+    world.start("scheduler")
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
+    assert waits(world, "bob-1")
