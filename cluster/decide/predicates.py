@@ -56,9 +56,9 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
         return None
     if request.hold and request.hold.node != view.name and not request.allocated_on:
         return elsewhere(request.hold)
-    closed = _closed(request, view, agent) or not_given(request, view)
-    if closed or request.allocated_on:
-        return closed or _refused_allocation(request, view)
+    reason = closed(request, view, agent) or not_given(request, view)
+    if reason or request.allocated_on:
+        return reason or _refused_allocation(request, view)
     if share := shares_on(request, view):
         return share_rejection(request, view, share)
     for resource, needed in request.demand.items():
@@ -70,7 +70,7 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
     return None
 
 
-def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | None:
+def closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | None:
     """Why the node takes no such pod at all, whatever is free there."""
     if view.is_cordoned and not request.tolerates_cordon:
         return CORDONED

@@ -273,8 +273,8 @@ GIVEN_TWICE: Final = Cause(
     "given-twice",
     "another claim has a GPU of this pod's claims, too, and its pod was bound first",
     "node(s) had a GPU of the pod's claims that another claim has, too",
-    "kube-scheduler takes the GPU out of this pod's claims and gives it another one; where it does not, that"
-    " other pod ends",
+    "kube-scheduler, or the controller, takes the GPU out of this pod's claims, and it gets another one; or"
+    " that other pod ends",
 )
 WAITS_ITS_TURN: Final = Cause(
     "waits-its-turn",

@@ -88,12 +88,17 @@ class ClaimController(Part):
     def _make(self, pod: WholePod) -> None:
         """The claims of a pod that names templates, in its status."""
         wanted = [one for one in pod.spec.get("resourceClaims") or () if one.get("resourceClaimTemplateName")]
-        made = {one["name"] for one in pod.status.get("resourceClaimStatuses") or ()}
-        for one in wanted:
-            if one["name"] not in made:
-                self._make_one(pod, one)
+        known = list(pod.status.get("resourceClaimStatuses") or ())
+        made = {one["name"] for one in known}
+        new = [self._make_one(pod, one) for one in wanted if one["name"] not in made]
+        if new:
+            status = {"resourceClaimStatuses": [*known, *new]}
+            meta = pod.metadata
+            self.kube.patch(
+                WHOLE_PODS, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
+            )
 
-    def _make_one(self, pod: WholePod, reference: Json) -> None:
+    def _make_one(self, pod: WholePod, reference: Json) -> Json:
         meta = pod.metadata
         template = self.kube.get(
             CLAIM_TEMPLATES, reference["resourceClaimTemplateName"], namespace=meta.namespace
@@ -105,11 +110,7 @@ class ClaimController(Part):
             "spec": msgspec.to_builtins(template.spec.spec),
         }
         self.kube.create(RESOURCE_CLAIMS, body, namespace=meta.namespace)
-        known = pod.status.get("resourceClaimStatuses") or []
-        status = {"resourceClaimStatuses": [*known, {"name": reference["name"], "resourceClaimName": name}]}
-        self.kube.patch(
-            WHOLE_PODS, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
-        )
+        return {"name": reference["name"], "resourceClaimName": name}
 
     def _release(self, claim: ResourceClaim) -> None:
         meta = claim.metadata

@@ -32,6 +32,17 @@ def test_the_agent_may_write_slices_of_its_own_node_and_read_claims(render: Rend
     assert ("DeviceClass", names.DRA_DRIVER) in found
 
 
+@pytest.mark.parametrize(("values", "may_take"), [(ON, False), (BOOKED, True)])
+def test_the_controller_may_take_devices_out_of_claims_where_they_are_booked(
+    render: Render, values: dict[str, Any], *, may_take: bool
+) -> None:
+    """From 1.36 on the API server asks about both for an allocation."""
+    rules = of_kind(render(values), "ClusterRole")[names.CONTROLLER]["rules"]
+    found = {(each, *one["verbs"]) for one in rules for each in one["resources"]}
+    both = {("resourceclaims/status", "patch"), ("resourceclaims/binding", "patch")}
+    assert found & both == (both if may_take else set())
+
+
 def test_classes_of_another_driver_have_its_name(render: Render) -> None:
     """NVIDIA's own stand beside them."""
     found = of_kind(render({"dra": {"enabled": True, "driverName": "gpu.example.com"}}), "DeviceClass")

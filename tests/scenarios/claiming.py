@@ -97,6 +97,14 @@ def stored(world: World, name: str) -> ResourceClaim:
     return world.kube.get(RESOURCE_CLAIMS, name, namespace=NAMESPACE)
 
 
+def give(world: World, claim: str, device: str = "gpu-0") -> None:
+    """A bind was refused: the claim, once it is made, has a device of n0, and is reserved for nobody."""
+    world.until(lambda: claim in {one.metadata.name for one in world.kube.list(RESOURCE_CLAIMS).items}, claim)
+    result = {"request": "gpu", "driver": names.DRA_DRIVER, "pool": "n0", "device": device}
+    body = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    world.kube.patch(RESOURCE_CLAIMS, claim, body, namespace=NAMESPACE, subresource="status")
+
+
 def rules(world: World) -> list[str]:
     """The DeviceTaintRules that exist."""
     return [one.metadata.name for one in world.kube.list(TAINT_RULES).items]

@@ -6,7 +6,7 @@ from typing import Any, Final
 from demo.simulation.controllers import Workload
 from demo.simulation.job_controller import BatchJob
 from tests.scenarios.acts import fill, served, settled
-from tests.scenarios.claiming import BY_CLAIM, claiming, devices_of_claims, rules, world_of_claims
+from tests.scenarios.claiming import BY_CLAIM, claiming, devices_of_claims, give, rules, world_of_claims
 from tests.scenarios.conftest import Worlds
 from tests.scenarios.person import NAMESPACE, a_pod
 from tests.scenarios.seeing import Value, devices, has_left, is_back, is_gone, runs, state_of, waits
@@ -110,6 +110,21 @@ def by_claim(world: World) -> Value:
     return {**state_of(world), "claims": sorted(len(claims) for claims in holders)}
 
 
+def given_back(world: World) -> Value:
+    """The claim of a booked pod has a device that another one has: it gives it back, and that pod leaves."""
+    bob = world.bob.create(claiming("bob-1"))
+    served(world, "bob-1")
+    world.alice.book(model=BY_CLAIM)
+    uid = world.alice.create(claiming("alice-1"))
+    give(world, f"alice-1-gpu-{uid}")
+    world.until(lambda: runs(world, "alice-1"), "alice's pod runs", within=120)
+    world.until(lambda: is_back(world, "bob-1", bob), "bob-1 is back")
+    settled(world)
+    assert rules(world) == []
+    assert [len(claims) for claims in devices_of_claims(world).values()] == [1]
+    return state_of(world)
+
+
 def first_act(world: World) -> Value:
     """The story up to the end of a booking that is given back."""
     return Story(world).play_first_act()
@@ -129,6 +144,7 @@ WORLDS: Final[Mapping[Taking, Mapping[str, Any]]] = {
     deleted: {},
     notified: {"notice_seconds": NOTICE_SECONDS},
     refused: {},
+    given_back: {"kind": world_of_claims, "gpus": 1},
     by_claim: {"kind": world_of_claims, "nodes": ("n0", "n1"), "gpus": 1},
 }
 """Way -> the settings of its world."""

@@ -10,7 +10,7 @@ import pytest
 from tests.scenarios.conftest import Worlds
 from tests.scenarios.dying import dies_at_each
 from tests.scenarios.sampling import every
-from tests.scenarios.takings import by_claim, first_act
+from tests.scenarios.takings import Taking, by_claim, first_act, given_back
 
 LEAST = {"server": 20, "controller-0": 40, "extender": 5, "agent n0": 5, "agent n1": 5}
 """Part -> calls that it has at least; it dies at every third of them in the gate, at each in a soak."""
@@ -26,8 +26,9 @@ def test_a_part_that_dies_at_any_of_its_calls_changes_nothing(
 
 
 @pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("taking", [by_claim, given_back])
 def test_a_controller_that_dies_while_it_takes_a_claim_changes_nothing(
-    new_world: Worlds, *, is_done: bool
+    taking: Taking, new_world: Worlds, *, is_done: bool
 ) -> None:
-    calls = dies_at_each(by_claim, "controller-0", new_world, is_done=is_done, which=lambda n: every(7, n))
+    calls = dies_at_each(taking, "controller-0", new_world, is_done=is_done, which=lambda n: every(7, n))
     assert calls >= 20

@@ -12,6 +12,7 @@ import structlog
 
 from booking.controller.reclaimer.api_failures import ApiFailures
 from booking.controller.reclaimer.conflicts.conflict_rules import ConflictRules
+from booking.controller.reclaimer.conflicts.given_back import GivenBack
 from booking.controller.reclaimer.context import ReclaimerContext, WriteEvent
 from booking.controller.reclaimer.ending.booking_ends import Ending, about_to_end, is_mirror_fresh, to_end
 from booking.controller.reclaimer.ending.cover_annotations import CoverAnnotations
@@ -130,6 +131,7 @@ class Reclaimer:
         context = self._context(write_event, executor)
         self._holding = HoldController(context, terms)
         self._conflict_rules = ConflictRules(context, terms.dra_driver)
+        self._given_back = GivenBack(context, terms.dra_driver)
         self._ending = Ending(context, terms)
         self._maia_requests = MaiaRequests(context, terms)
         self._orders = Orders(context, terms)
@@ -239,6 +241,8 @@ class Reclaimer:
         # was seen.
         self._cover_annotations.reconcile(snapshot)
         self._end_warnings.reconcile(snapshot)
+        if not is_recovering(snapshot):
+            self._given_back.reconcile(snapshot)
         if started - self._read >= READ_EVERY:
             self._holder_cache.at(snapshot)
             self._read = started

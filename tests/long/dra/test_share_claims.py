@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
+from uuid import uuid4
 
 import pytest
 import yaml
 
-from cluster import names
+from cluster import claim_names, names
 from cluster.decide.claims.requested import held_by
-from cluster.kube.resources import RESOURCE_CLAIMS, TAINT_RULES
+from cluster.kube.resources import PODS, RESOURCE_CLAIMS, TAINT_RULES
 from cluster.objects.inventory import inventory_of
 from devcluster import probe
 from devcluster.cluster import Cluster
@@ -30,6 +31,7 @@ BOBS: Final = ("ten-gib-1", "ten-gib-2")
 SETTINGS: Final = {names.setting("device_plugin"): "dra", names.setting("dra_shares"): "true"}
 TEN_GIB: Final = 10 * 1024
 """MiB."""
+LONG_AGO: Final = "2026-01-01T00:00:00Z"
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +63,11 @@ def model_of(playground: Playground) -> str | None:
     return found[0].model if len(found) == GPUS else None
 
 
-def template(playground: Playground, name: str, gpu: int, **more: object) -> None:
-    """A template of a claim for this GPU."""
+def template(playground: Playground, name: str, gpu: int | None, **more: object) -> None:
+    """A template of a claim for this GPU, or for any."""
     selector = {"cel": {"expression": f"device.attributes['{names.DRA_DRIVER}'].index == {gpu}"}}
-    exactly = {"deviceClassName": names.DRA_DRIVER, "selectors": [selector], **more}
+    selectors = [] if gpu is None else [selector]
+    exactly = {"deviceClassName": names.DRA_DRIVER, "selectors": selectors, **more}
     of = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": name}}
     playground.apply(
         {**of, "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}}
@@ -171,3 +174,56 @@ def test_who_frees_just_the_missing_memory_leaves_for_a_booked_share(
     )
     assert not any(playground.pod(f"rival-{number}").spec.node_name for number in range(5))
     playground.laws.check()
+
+
+def test_a_share_on_a_gpu_that_bookings_do_not_allow_is_given_back_and_given_anew(
+    playground: Playground, alice: Person, bob: Person
+) -> None:
+    """As if its bind had been refused: no other node suits the pod, so kube-scheduler leaves it at that."""
+    model = model_of(playground)
+    assert model is not None
+    found = {device.index: device for device in inventory_of(playground.node(NODE)) if device.model == model}
+    first, second = sorted(found)[:2]
+    template(playground, "second", second, **amount(20))
+    template(playground, "any", None, **amount(20))
+    alice.book(model=model, memory=20 * 1024)
+    alice.create(claiming("alice", "second"))
+    playground.await_phase(["alice"])
+
+    bob.book(model=model, memory=20 * 1024)
+    gated = claiming("bob", "any")
+    gated["spec"]["schedulingGates"] = [{"name": "example.com/later"}]
+    bob.create(gated)
+    made = playground.await_that("bob's claim is made", lambda: made_for(playground, "bob"))
+    result = {
+        "request": "gpu",
+        "driver": names.DRA_DRIVER,
+        "pool": NODE,
+        "device": found[first].claimed_as,
+        "shareID": str(uuid4()),
+        "consumedCapacity": {"memory": "20Gi"},
+    }
+    status = {"allocation": {"devices": {"results": [result]}, "allocationTimestamp": LONG_AGO}}
+    where = {"namespace": playground.namespace}
+    playground.kube.patch(RESOURCE_CLAIMS, made, {"status": status}, subresource="status", **where)
+    playground.kube.patch(PODS, "bob", {"spec": {"schedulingGates": None}}, **where)
+    playground.await_that(
+        "the extender refuses it",
+        lambda: (
+            "[shared-by-bookings]" in (unscheduled_message(playground.pod("bob"), UNSCHEDULABLE) or "")
+            or None
+        ),
+    )
+    playground.await_phase(["bob"])
+    assert sight(playground, "bob").gpu_minors == (second,)
+    assert (playground.pod("bob").metadata.annotation(claim_names.GIVEN_BACK) or "").startswith(f"{made}@")
+    playground.await_that(
+        "no device is kept any more", lambda: not playground.kube.list(TAINT_RULES).items or None
+    )
+    playground.laws.check()
+
+
+def made_for(playground: Playground, name: str) -> str | None:
+    """The claim that was made for a pod."""
+    made = playground.pod(name).status.resource_claim_statuses or ()
+    return made[0].resource_claim_name if made else None
