@@ -1,6 +1,7 @@
 """A pod's GPU request, read once per decision; all decisions about a pod start here."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -23,7 +24,7 @@ ANY_DEVICE: Final = DeviceSelector()
 NONE_ALLOCATED: Final = frozenset[str]()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GpuRequest:
     """A pod's needs, and its requirements for the devices."""
 
@@ -62,7 +63,7 @@ class GpuRequest:
     never: frozenset[str] = frozenset()
     """UUIDs of devices of which it may have no share, since other bookings have theirs there."""
 
-    @property
+    @cached_property
     def is_confined(self) -> bool:
         """Whether bookings say where its shares may be."""
         return self.only is not None or bool(self.never)
@@ -86,7 +87,7 @@ class GpuRequest:
         """Resource -> the most devices that nobody can have whole while the pod has what it needs."""
         return {self.resource: self.devices} if self.share else self.demand
 
-    @property
+    @cached_property
     def resource(self) -> str:
         """The resource of the whole devices of which it has shares, if it has any."""
         return names.CLAIM_RESOURCE if self.is_by_claims else names.GPU_RESOURCE
@@ -101,7 +102,7 @@ class GpuRequest:
         is_free = self.hold is not None or self.is_by_claims
         return len(self.models) > 1 or bool(self.selector.uuids) or is_free
 
-    @property
+    @cached_property
     def is_by_claims(self) -> bool:
         """Whether it asks by claims: then kube-scheduler chooses the devices."""
         return names.CLAIM_RESOURCE in self.demand

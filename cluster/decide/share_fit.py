@@ -78,11 +78,10 @@ def _enough(
     for amount in amounts[1:]:
         fixed, cores = fixed + amount.memory if fixed and amount.memory else 0, cores + amount.cores
     rooms = (offer.best if count == 1 else offer.rooms).values()
-    for mode in modes:
+    suitable = [found for found in rooms if found and takes(found[0][0])]
+    for mode in modes if suitable else ():
         mixed = 0
-        for found in rooms:
-            if not found or not takes(found[0][0]):
-                continue
+        for found in suitable:
             here = 0
             for device, room in found:
                 if (

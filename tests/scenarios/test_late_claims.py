@@ -86,16 +86,16 @@ def test_who_holds_less_is_served_before_older_late_pods(claims: Claims, mode: A
     for name in ("bob-1", "bob-2"):
         world.bob.create(claiming(name))
     world.until(lambda: runs(world, "bob-1", "bob-2"), "bob has both GPUs")
-    lates = [f"late-{number}" for number in range(4)]
-    late(world, world.bob, *lates)
+    late_pods = [f"late-{number}" for number in range(4)]
+    late(world, world.bob, *late_pods)
     world.alice.create(claiming("alice-1", hers))
     appears(world)
     world.until(lambda: "It is in line" in why(world, "alice-1"), "she is in line")
     world.bob.delete("bob-1")
     world.until(lambda: runs(world, "alice-1"), "it is her turn")
-    assert not any(runs(world, name) for name in lates)
+    assert not any(runs(world, name) for name in late_pods)
     world.bob.delete("bob-2")
-    world.until(lambda: any(runs(world, name) for name in lates), "now it is bob's")
+    world.until(lambda: any(runs(world, name) for name in late_pods), "now it is bob's")
 
 
 def in_line(claims: Claims) -> World:
