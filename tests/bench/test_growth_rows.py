@@ -6,7 +6,7 @@ from tests.bench.bench_growth import GROWS, MEASURE, SIZES, SMALL, grows
 
 
 @pytest.mark.parametrize(("times", "holds"), [(1, True), (14, True), (15, True), (16, False)])
-def test_what_grows_faster_than_the_number_of_nodes_misses_its_target(times: float, holds: bool) -> None:
+def test_what_grows_faster_than_the_number_of_nodes_misses_its_target(times: float, *, holds: bool) -> None:
     values = {1_000: 2.0, max(SIZES): 2.0 * times}
     measured = {
         (part, field, nodes): value
