@@ -162,13 +162,13 @@ class Serving(Liveness):
             unanswered: since when an answer is expected, for each pod that waits for one.
             monotonic: the reader's monotonic clock, seconds.
         """
+        if not unanswered:
+            return False
         renewal = self.renewal(node)
         renewed = renewal.at if renewal else float("-inf")
-        counted = [at for at in unanswered if monotonic - at < ANSWERED_WITHIN or renewed <= at]
-        if not counted:
-            return False
-        if monotonic - min(counted) > SILENT_AFTER or monotonic - renewed > MISSED_AFTER:
+        if monotonic - min(unanswered) > SILENT_AFTER or monotonic - renewed > MISSED_AFTER:
             self.windows.close(node)
+        counted = [at for at in unanswered if monotonic - at < ANSWERED_WITHIN or renewed <= at]
         return len(counted) >= self.windows.size(node)
 
     def rejecting(self, *, monotonic: float) -> list[KubeletRejection]:

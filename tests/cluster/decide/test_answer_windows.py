@@ -54,3 +54,14 @@ def test_windows_of_one_bind_one_pod_after_the_other() -> None:
         assert not node.serving.is_full("n0", [], monotonic=1)
         assert node.serving.is_full("n0", [0.9], monotonic=1)
         node.serving.windows.widen("n0")
+
+
+def test_a_silence_that_nobody_asked_about_meanwhile_closes_the_window_all_the_same() -> None:
+    node = Node(WINDOW)
+    for _ in range(WINDOW):
+        node.serving.windows.widen("n0")
+    later = ANSWERED_WITHIN + 10
+    node.renews(later)
+    assert not node.serving.is_full("n0", [0.0], monotonic=later)
+    assert node.serving.windows.size("n0") == 1
+    assert node.serving.is_full("n0", [0.0, later], monotonic=later)
