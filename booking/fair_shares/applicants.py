@@ -16,7 +16,7 @@ from cluster.objects.barred_nodes import barred
 from cluster.objects.gangs import Gang, gang_of
 from cluster.objects.pods import Pod, first_created, is_live, unmade_claims
 from cluster.objects.quantity import QuantityError
-from cluster.objects.scheduling_gates import is_queued, other_gates
+from cluster.objects.scheduling_gates import is_late, is_queued, other_gates
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class Applicants:
         self._gangs: dict[str, Applicant] = {}
         """Key -> a gang that waits."""
         self._shares: FairShares | None = None
+        self._late: set[str] = set()
+        """Uids of pods that are late (``is_late``), kept for those that are read."""
         self.gathering: dict[str, tuple[int, Gang]] = {}
         """Uid of a pod whose gang is not complete -> how many pods of that there are, and the gang."""
 
@@ -69,6 +71,7 @@ class Applicants:
                 if not _waits(pod):
                     continue
                 known = (pod, applicant_of(pod, shares))
+                (self._late.add if is_late(pod) else self._late.discard)(uid)
             self._read[uid] = known
             if known[1] is None:
                 continue
@@ -77,7 +80,12 @@ class Applicants:
                 found[uid] = known[1]
             else:
                 waiting.setdefault(gang, []).append(known[1])
+        self._late = {uid for uid in self._late if uid in self._read}
         return found | self._whole(waiting, snapshot)
+
+    def late(self) -> list[Pod]:
+        """Waiting pods of which admission could not know that they ask for GPUs."""
+        return [self._read[uid][0] for uid in sorted(self._late)]
 
     def queued(self, snapshot: Instant) -> Mapping[RequestKey, GpuRequest]:
         """What pods behind our gate ask for, those of gangs that gather or are about to start among them."""

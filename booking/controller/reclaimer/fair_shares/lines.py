@@ -1,6 +1,6 @@
 """Who waits in which line: kept by event, so that a pass touches only what has changed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -45,9 +45,10 @@ class Lines:
         """Everybody who waits."""
         return {uid: applicant for uid, (applicant, _) in self._in_line.items()}
 
-    def waiting_for(self, models: AbstractSet[str]) -> Iterable[Applicant]:
-        """Those who could have GPUs of these models, and of no others."""
-        return (one for one, theirs in self._in_line.values() if theirs and models >= set(theirs))
+    def is_confined(self, uid: str, models: AbstractSet[str]) -> bool:
+        """Whether who waits could have GPUs of these models, and of no others; a unit's uid."""
+        _, theirs = self._in_line.get(uid, (None, ()))
+        return bool(theirs) and models >= set(theirs)
 
     def line(self, model: str) -> Line:
         """The line of a model; an empty one where nobody waits for it."""

@@ -34,7 +34,7 @@ from cluster.decide.fairshare import Pass, Unit, grants, reclaim
 from cluster.objects.gangs import gang_of
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
-from cluster.objects.scheduling_gates import is_late, is_queued
+from cluster.objects.scheduling_gates import is_queued
 from cluster.process.clock import Clock
 
 MOST: Final = 20
@@ -185,10 +185,10 @@ class Turns:
 
     def _joining(self, one_round: Round) -> list[Pod]:
         """Late pods that cannot have a gate, where nothing is free: from now on they wait for their turn."""
-        full = {model for model in self.lines.of_model if not one_round.may_have_free(model, 1)}
-        waiting = self.lines.waiting_for(full) if full else ()
-        pods = (single.pod for applicant in waiting for single in applicant.singles)
-        return [pod for pod in pods if is_late(pod) and not is_queued(pod)]
+        late = [pod for pod in self._applicants.late() if not is_queued(pod)]
+        models = self.lines.of_model if late else ()
+        full = {model for model in models if not one_round.may_have_free(model, 1)}
+        return [pod for pod in late if self.lines.is_confined(_unit_of(pod), full)]
 
     def _of_model(
         self, model: str, one_round: Round, snapshot: ReclaimerSnapshot, *, most: int
@@ -270,6 +270,12 @@ def _waits(pod: Pod, snapshot: ReclaimerSnapshot) -> bool:
     created = pod.metadata.creation_timestamp
     is_new = created is not None and (snapshot.now - created).total_seconds() < PLACED_WITHIN
     return is_queued(pod) or not is_new
+
+
+def _unit_of(pod: Pod) -> str:
+    """Uid of the unit as which a pod waits."""
+    gang = gang_of(pod)
+    return gang.key if gang else pod.metadata.uid
 
 
 def in_a_turn(plan: Plan, turn: Duration) -> Plan:
