@@ -214,7 +214,8 @@ class ClaimDriver:
             )
         except (OSError, PreparedError):
             return False
-        return any([self._forget_orphan(claim) for claim in lost])
+        freed = [self._forget_orphan(claim) for claim in lost]
+        return True in freed
 
     def _forget_orphan(self, claim: PreparedClaim) -> bool:
         """Free its devices, unless the kubelet has called for it again; returns whether they are free."""

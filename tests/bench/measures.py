@@ -11,8 +11,6 @@ from tests.bench import (
     bench_calendar,
     bench_churn,
     bench_claims,
-    bench_claims_memory,
-    bench_claims_node,
     bench_cluster,
     bench_command_line,
     bench_decisions,
