@@ -18,7 +18,7 @@ from cluster.objects.claims import ResourceClaim
 from cluster.process.clock import Clock
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.dra.claim_files import ClaimFiles
-from deviceplugin.dra.orphans import claim_of, orphans
+from deviceplugin.dra.orphans import claim_of, known_to_kubelet, orphans
 from deviceplugin.dra.prepare import Busy, ClaimReference, Offer, Refusal, prepare
 from deviceplugin.dra.prepared import PreparedClaim, PreparedError, PreparedFile
 
@@ -205,7 +205,8 @@ class ClaimDriver:
         """Free devices of claims whose Unprepare was lost: without them for the API server and the kubelet.
 
         Returns whether there were any. The lock is not held while the API server is asked: nobody's Unprepare
-        waits for that, and what is gone for both does not come back.
+        waits for that. A claim that a user has made may have been allocated and prepared again meanwhile: the
+        kubelet has written that down before it called.
         """
         try:
             lost = orphans(
@@ -213,10 +214,21 @@ class ClaimDriver:
             )
         except (OSError, PreparedError):
             return False
-        problems = [self.unprepare(claim.uid) for claim in lost]
-        for claim, problem in zip(lost, problems, strict=True):
-            log.warning("a claim has ended without the kubelet's call", claim=claim.key, problem=problem)
-        return None in problems
+        freed = [self._forget_orphan(claim) for claim in lost]
+        return True in freed
+
+    def _forget_orphan(self, claim: PreparedClaim) -> bool:
+        """Free its devices, unless the kubelet has called for it again; returns whether they are free."""
+        problem = None
+        try:
+            with self._lock, self._file.alone():
+                if claim.uid in known_to_kubelet(self._kubelet_state):
+                    return False
+                self._forget(claim.uid)
+        except (PreparedError, OSError) as error:
+            problem = str(error)
+        log.warning("a claim has ended without the kubelet's call", claim=claim.key, problem=problem)
+        return problem is None
 
     def _forget(self, uid: str) -> None:
         prepared = dict(self._file.read())

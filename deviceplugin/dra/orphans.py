@@ -31,9 +31,18 @@ def orphans(
     """
     claims = tuple(file.read().values())
     # After our own record: the kubelet writes a claim down before it calls.
-    known = (kubelet_state / NAME).read_text()
+    known = known_to_kubelet(kubelet_state)
     pool = (driver, node)
     return [claim for claim in claims if claim.uid not in known and _is_gone(claim, kube, pool)]
+
+
+def known_to_kubelet(kubelet_state: Path) -> str:
+    """The kubelet's own record, in which the uid of each claim is that it has or is about to prepare.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return (kubelet_state / NAME).read_text()
 
 
 def claim_of(kube: Kube, namespace: str, name: str) -> ResourceClaim | None:

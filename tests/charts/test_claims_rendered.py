@@ -142,5 +142,9 @@ def test_booked_claims_go_to_one_scheduler_that_asks_about_all_of_its_pods(rende
     (condition,) = webhooks[0]["matchConditions"]
     assert "resourceClaims" in condition["expression"]
     assert claim_names.CLASS_RESOURCE_PREFIX in condition["expression"]
-    for policy in (claim_names.CLAIM_PODS_POLICY, claim_names.EXTENDED_POLICY):
+    for policy in (
+        claim_names.CLAIM_PODS_POLICY,
+        claim_names.EXTENDED_POLICY,
+        claim_names.GIVEN_BACK_POLICY,
+    ):
         assert ("ValidatingAdmissionPolicyBinding", policy) in found

@@ -13,7 +13,6 @@ from tests.booking.controller.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A100, a100, a_node, a_pod
 from tests.laws.breaking import breaks
 from tests.laws.broken import LawBrokenError
-from tests.laws.claim_states import Believed
 from tests.laws.shares import may_share
 from tests.laws.state import State
 from tests.laws.watcher import LawWatcher
@@ -156,20 +155,3 @@ def test_pods_of_one_claim_are_one_holder() -> None:
     state = State(nodes={"n0": node})
     assert may_share("GPU-n0-0", [of("one"), of("one")], state)
     assert not may_share("GPU-n0-0", [of("one"), of("other")], state)
-
-
-def test_what_the_kubelet_has_prepared_for_claims_counts_whatever_their_allocations_say(
-    cluster: FakeCluster,
-) -> None:
-    laws = LawWatcher(cluster.clock)
-    laws.know("nodes", [a_node("n0", *(replace(a100(n), claimed_as=f"gpu-{n}") for n in range(2)))])
-    laws.know("pods", [a_pod(name).on("n0").ended("Running").obj for name in "ab"])
-
-    def believed(**devices: str) -> dict[str, Believed]:
-        return {name: Believed(frozenset({f"uid-{name}"}), frozenset({one})) for name, one in devices.items()}
-
-    laws.believed("n0", believed(a="gpu-0", b="gpu-1"))
-    laws.believed("n0", {"one": Believed(frozenset({"uid-a"}), frozenset({"gpu-0"}))})
-    laws.check()
-    with pytest.raises(LawBrokenError, match="GPU-n0-1 is in use by default/a and default/b at once"):
-        laws.believed("n0", believed(a="gpu-1", b="gpu-1"))

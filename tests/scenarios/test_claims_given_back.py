@@ -5,7 +5,7 @@ from typing import Any
 from booking.policy.fair_shares import FairShares
 from tests.scenarios.acts import settled
 from tests.scenarios.claiming import BY_CLAIM, Claims, claiming, devices_of_claims, give, rules, stored
-from tests.scenarios.seeing import has_left, runs, waits
+from tests.scenarios.seeing import runs, waits
 
 OFF = FairShares(mode="off")
 
@@ -16,24 +16,6 @@ def two_claims(name: str) -> dict[str, Any]:
     pod["spec"]["resourceClaims"].append({"name": "second", "resourceClaimTemplateName": "one-gpu"})
     pod["spec"]["containers"][0]["resources"]["claims"].append({"name": "second"})
     return pod
-
-
-def test_a_booked_pod_to_which_a_device_was_given_that_another_has_gets_it_all_the_same(
-    claims: Claims,
-) -> None:
-    world = claims(gpus=1, fair_shares=OFF)
-    bob = world.bob.create(claiming("bob-1"))
-    world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
-    world.alice.book(model=BY_CLAIM)
-    uid = world.alice.create(claiming("alice-1"))
-    give(world, f"alice-1-gpu-{uid}")
-    world.until(lambda: rules(world), "nobody else is given the device")
-    assert not has_left(world, "bob-1", bob)
-    world.until(lambda: has_left(world, "bob-1", bob), "bob's pod leaves")
-    world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
-    settled(world)
-    assert devices_of_claims(world) == {"n0/gpu-0": [f"alice-1-gpu-{uid}"]}
-    assert not rules(world)
 
 
 def test_a_pod_that_waits_its_turn_keeps_no_device_from_those_before_it(claims: Claims) -> None:

@@ -44,20 +44,6 @@ def test_32_pods_leave_for_a_booked_claim_of_32_devices(claims: Claims) -> None:
     assert not rules(world)
 
 
-def test_a_pod_with_a_claim_of_32_devices_leaves_whole_for_a_booked_pod(claims: Claims) -> None:
-    world = claims(gpus=MOST)
-    template(world, "most", count=MOST)
-    uid = world.bob.create(claiming("bob-1", "most"))
-    world.until(lambda: runs(world, "bob-1"), "bob's pod runs")
-    world.alice.book(model=BY_CLAIM)
-    world.alice.create(claiming("alice-1"))
-    world.until(lambda: runs(world, "alice-1"), "alice's pod runs")
-    world.until(lambda: is_back(world, "bob-1", uid), "bob's pod is back")
-    settled(world)
-    assert len(devices_of_claims(world)) == 1
-    assert not rules(world)
-
-
 @pytest.mark.parametrize("more", [{"count": MOST + 1}, {"allocationMode": "All"}], ids=["count", "all"])
 def test_nobody_leaves_for_a_claim_that_is_larger_than_kubernetes_allows(
     claims: Claims, more: dict[str, object]

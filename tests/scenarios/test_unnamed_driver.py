@@ -2,8 +2,6 @@
 
 from typing import Final
 
-import pytest
-
 from cluster.kube.resources import DEVICE_CLASSES, PODS
 from tests.scenarios.claiming import BY_CLAIM, Claims, claiming, exactly, rules, template_of
 from tests.scenarios.person import NAMESPACE
@@ -52,13 +50,3 @@ def test_it_is_said_of_a_pod_that_waits_for_such_a_class_and_nobody_leaves_for_i
     assert "name no driver" in why(world, "alice-1")
     world.bob.kube.delete(PODS, "bob-1", namespace=NAMESPACE)
     world.until(lambda: runs(world, "alice-1"), "it gets what is free")
-
-
-@pytest.mark.parametrize(
-    "expression", ["device.driver == 'nic.example.com'", "device.attributes['nic.example.com'].speed > 1"]
-)
-def test_a_class_of_another_driver_asks_for_no_gpu(claims: Claims, expression: str) -> None:
-    world = with_class(claims, expression)
-    world.alice.create(claiming("alice-1", ANY))
-    world.run(5)
-    assert "asks for no GPU" in why(world, "alice-1")

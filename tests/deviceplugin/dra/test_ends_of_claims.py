@@ -46,3 +46,23 @@ def test_a_claim_that_outlives_its_pods_keeps_no_device_that_it_does_not_have(
     assert "in use by the claim team/first" in refusal(lab, second), "for the kubelet it has"
     lab.knows()
     assert isinstance(lab.driver.prepare(second), PreparedClaim)
+
+
+def test_a_claim_that_gets_its_device_again_while_it_is_looked_at_keeps_it(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    claims = [lab.claim(f"claim-{number}", allocation(f"gpu-{number}")) for number in range(2)]
+    lab.driver.prepare_all(claims)
+    lab.knows()
+    lab.claim("claim-0", {})
+    newcomer = lab.claim("newcomer", allocation("gpu-0"))
+
+    def again() -> None:
+        """Another pod gets it once the API server was asked: the kubelet writes that down, and calls."""
+        lab.claim("claim-0", allocation("gpu-0"))
+        lab.knows(claims[0])
+        assert isinstance(lab.driver.prepare(claims[0]), PreparedClaim)
+
+    for rival in (str, str, again):  # the newcomer is read, then each of the two
+        lab.kube.before("GET", rival)
+    assert "in use by the claim team/claim-0" in refusal(lab, newcomer)
+    assert "GPU-0" in lab.driver.held()

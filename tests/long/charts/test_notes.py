@@ -190,19 +190,6 @@ def test_a_scheduler_whose_tag_names_no_version_is_reported(
     assert (f"scheduler.image.tag is {tag}, which names no version" in notes) == is_said
 
 
-@pytest.mark.parametrize(
-    ("excluded", "said"), [(["ops", "ci"], "except in ops, ci, gpu-booking."), ([], "except in gpu-booking.")]
-)
-def test_with_claims_that_can_be_booked_it_is_said_which_pods_get_a_user_and_our_scheduler(
-    populated: Cluster, package: Path, excluded: list[str], said: str
-) -> None:
-    dra = {"enabled": True, "booking": True}
-    values = {**VALUES, "dra": dra, "admission": {"excludedNamespaces": excluded}}
-    notes = " ".join(notes_of(populated, package, values, "install", "--dry-run=server").split())
-    who = f"every new pod with resourceClaims gets its user and scheduler {names.SCHEDULER_NAME}"
-    assert f"{who}, whatever driver its claims are for, {said}" in notes
-
-
 def test_the_packaged_chart_installs_with_images_of_the_registry_that_one_value_names(
     before: dict[str, str], populated: Cluster, package: Path
 ) -> None:

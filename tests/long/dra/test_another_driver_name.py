@@ -23,7 +23,6 @@ DRIVER: Final = "gpu.example.com"
 NODE: Final = "node-b"
 LARGE: Final = f"device.capacity['{DRIVER}'].memory.compareTo(quantity('60Gi')) >= 0"
 IN_VAIN: Final = "under-mps"
-ANY: Final = "any-gpu"
 
 
 @pytest.fixture(scope="module")
@@ -72,26 +71,3 @@ def test_a_pod_leaves_for_a_booked_claim_of_a_driver_with_another_name(
         )
         assert back.metadata.name in bobs
         playground.await_that("nothing is kept", lambda: not playground.kube.list(TAINT_RULES).items or None)
-
-
-def test_a_pod_whose_class_names_no_driver_gets_what_is_free_and_is_told_why_it_waits(
-    parts: Parts, playground: Playground, bob: Person
-) -> None:
-    spec = {"selectors": [{"cel": {"expression": "device.attributes[device.driver].type == 'gpu'"}}]}
-    with given_by_claims(parts, playground, NODE, driver=DRIVER):
-        playground.kube.create(DEVICE_CLASSES, {"metadata": {"name": ANY}, "spec": spec})
-        try:
-            playground.apply(template(ANY, deviceClassName=ANY))
-            pods = [claiming(f"any-{n}", node=NODE, resourceClaimTemplateName=ANY) for n in range(GPUS)]
-            playground.await_phase([bob.create(pod) for pod in pods])
-            assert len(allocated(playground)) == GPUS
-            bob.create(claiming("late", node=NODE, resourceClaimTemplateName=ANY))
-            path = f"/pods/{playground.namespace}/late/why"
-            playground.await_that(
-                "it is told why it waits",
-                lambda: (
-                    "name no driver" in " ".join(bob.rest.ask("GET", path).body.get("because", ())) or None
-                ),
-            )
-        finally:
-            playground.kube.delete(DEVICE_CLASSES, ANY)

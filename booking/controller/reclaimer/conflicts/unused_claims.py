@@ -33,7 +33,8 @@ def unused_claims(
         kept: devices that nobody is given, since two claims had them (``spoiled_devices``).
         scheduler: whose pods these are: what other schedulers are about to do is not known.
     """
-    found = {uid for pod in snapshot.pods.values() for uid in _had_in_vain(pod, snapshot, kept)}
+    waiting = [pod for pod in snapshot.pods.values() if pod.claims is not None and not pod.spec.node_name]
+    found = {uid for pod in waiting for uid in _had_in_vain(pod, snapshot, kept)}
     users: dict[str, list[Pod]] = {uid: [] for uid in sorted(found)}
     for pod in snapshot.pods.values() if found else ():
         for uid in found.intersection(pod.claims.uids if pod.claims else ()):
@@ -47,7 +48,7 @@ def _waits(pod: Pod, scheduler: str) -> bool:
 
 def _had_in_vain(pod: Pod, snapshot: ReclaimerSnapshot, kept: frozenset[Place]) -> Iterator[str]:
     """Uids of the claims of a pod that have their devices for nobody."""
-    if pod.claims is None or not pod.claims.held or pod.claims.resources or pod.spec.node_name:
+    if pod.claims is None or not pod.claims.held or pod.claims.resources:
         return
     for node in {one.node for one in pod.claims.held}:
         known = snapshot.node_snapshots.get(node)

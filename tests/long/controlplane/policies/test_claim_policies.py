@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from cluster import names
-from tests.long.controlplane.policies.policed import Json, People, Somebody, a_pod, is_denied, pods
+from tests.long.controlplane.policies.policed import HOME, Json, People, Somebody, a_pod, is_denied, pods
 
 pytestmark = pytest.mark.controlplane
 
@@ -36,6 +36,26 @@ def test_a_node_agent_publishes_devices_of_its_own_node_and_driver(
     assert is_denied(agent.patch(theirs, {"spec": {"devices": []}}), ONLY_OWN)
     assert is_denied(agent.delete(theirs), ONLY_OWN)
     assert agent.delete(f"{SLICES}/{a_slice('node-a')['metadata']['name']}").status == 200
+
+
+def test_the_controller_takes_devices_that_a_claim_has_for_nobody_and_gives_none(people: People) -> None:
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}
+    result = {"request": "gpu", "driver": names.DRA_DRIVER, "pool": "node-a", "device": "gpu-0"}
+    given = {"allocation": {"devices": {"results": [result]}, "allocationTimestamp": "2026-01-01T00:00:00Z"}}
+    reserved = {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}
+    claims = f"/apis/resource.k8s.io/v1/namespaces/{HOME}/resourceclaims"
+    assert people.root.create(claims, {"metadata": {"name": "c"}, "spec": spec}).status == 201
+    status = f"{claims}/c/status"
+    only = "and does nothing else to claims"
+    assert is_denied(people.controller.patch(status, {"status": given}), only)
+    assert people.root.patch(status, {"status": given | reserved}).status == 200
+    assert is_denied(
+        people.controller.patch(status, {"status": {"allocation": None, "reservedFor": None}}), only
+    )
+    assert people.root.patch(status, {"status": {"reservedFor": None}}).status == 200
+    taken = people.controller.patch(status, {"status": {"allocation": None}})
+    assert taken.status == 200
+    assert "allocation" not in taken.body.get("status", {})
 
 
 @pytest.mark.parametrize(

@@ -109,13 +109,9 @@ class World:
         )
         self.uid = claim.metadata.uid
         self.write(allocation={"devices": {"results": [{"driver": names.DRA_DRIVER, "pool": "n0"}]}})
-        self.take_over()
-
-    def take_over(self) -> None:
-        """Another process leads."""
         failures = ApiFailures(self.cluster.metrics)
         context: Any = SimpleNamespace(kube=self.kube, clock=self.cluster.clock, failures=failures)
-        self.failures, self.given_back = failures, GivenBack(context, names.DRA_DRIVER)
+        self.given_back = GivenBack(context, names.DRA_DRIVER)
 
     def write(self, **status: Any) -> None:
         self.kube.patch(
@@ -179,22 +175,3 @@ def test_a_pod_that_is_bound_though_our_watch_does_not_show_it_keeps_it(world: W
     world.kube.create_subresource(PODS, "binding", body, name="p", namespace=world.namespace)
     world.look(after=UNUSED_FOR)
     assert world.has_device
-
-
-def test_another_process_begins_anew(world: World) -> None:
-    world.look()
-    world.take_over()
-    world.look(after=UNUSED_FOR)
-    assert world.has_device
-    world.look(after=UNUSED_FOR)
-    assert not world.has_device
-
-
-def test_what_the_api_server_does_not_answer_is_counted_and_tried_again(world: World) -> None:
-    world.look()
-    world.kube.lose("PATCH")
-    world.look(after=UNUSED_FOR)
-    assert (world.has_device, world.failures.count) == (True, 1)
-    world.look()
-    world.look(after=UNUSED_FOR)
-    assert not world.has_device
