@@ -2,7 +2,11 @@
 
 import pytest
 
+from cluster.fake.clock import FakeClock
+from tests.fakes.objects import a_pod
 from tests.laws.ordering import WAITS, Ordering
+from tests.laws.stream import Stream
+from tests.laws.watcher import LawWatcher
 
 
 @pytest.fixture
@@ -52,3 +56,21 @@ def test_events_that_come_too_late_are_reported_as_late(ordering: Ordering) -> N
     assert [*ordering.ready(2.0)] == ["pod at 7"]
     assert not ordering.put("nodes", 6, "node at 6", 2.0)
     assert [*ordering.ready(3.0)] == ["node at 6"]
+
+
+def test_who_has_fallen_behind_knows_until_when_it_has_seen_what_happened() -> None:
+    clock = FakeClock()
+    watcher = LawWatcher(clock)
+    stream = Stream(watcher, clock)
+    for kind in watcher.kinds:
+        stream.is_up(kind)
+        stream.listed(kind, (), 1)
+    stream.turn()
+    stream.changed("pods", a_pod("bob-1").at(2).obj, is_gone=False)
+    happened = clock.now()
+    clock.advance(WAITS)
+    stream.turn()
+    clock.advance(90)
+    assert stream.seen_until == happened
+    stream.turn()
+    assert stream.seen_until == clock.now()
