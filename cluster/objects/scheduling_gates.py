@@ -10,8 +10,9 @@ from cluster.objects.pods import Pod
 
 def is_queued(pod: Pod) -> bool:
     """Whether the pod waits in line: it has our gate, or the annotation in its place."""
-    is_in_line = not pod.spec.node_name and pod.metadata.annotation(claim_names.IN_LINE) is not None
-    return is_in_line or is_gated(pod)
+    if is_gated(pod):
+        return True
+    return not pod.spec.node_name and pod.metadata.annotation(claim_names.IN_LINE) is not None
 
 
 def is_gated(pod: Pod) -> bool:
