@@ -1,7 +1,6 @@
 """A pod's GPU request, read once per decision; all decisions about a pod start here."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -24,7 +23,7 @@ ANY_DEVICE: Final = DeviceSelector()
 NONE_ALLOCATED: Final = frozenset[str]()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GpuRequest:
     """A pod's needs, and its requirements for the devices."""
 
@@ -63,7 +62,7 @@ class GpuRequest:
     never: frozenset[str] = frozenset()
     """UUIDs of devices of which it may have no share, since other bookings have theirs there."""
 
-    @cached_property
+    @property
     def is_confined(self) -> bool:
         """Whether bookings say where its shares may be."""
         return self.only is not None or bool(self.never)
@@ -87,7 +86,7 @@ class GpuRequest:
         """Resource -> the most devices that nobody can have whole while the pod has what it needs."""
         return {self.resource: self.devices} if self.share else self.demand
 
-    @cached_property
+    @property
     def resource(self) -> str:
         """The resource of the whole devices of which it has shares, if it has any."""
         return names.CLAIM_RESOURCE if self.is_by_claims else names.GPU_RESOURCE
@@ -102,7 +101,7 @@ class GpuRequest:
         is_free = self.hold is not None or self.is_by_claims
         return len(self.models) > 1 or bool(self.selector.uuids) or is_free
 
-    @cached_property
+    @property
     def is_by_claims(self) -> bool:
         """Whether it asks by claims: then kube-scheduler chooses the devices."""
         return names.CLAIM_RESOURCE in self.demand
