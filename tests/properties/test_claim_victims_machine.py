@@ -20,7 +20,7 @@ from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 from tests.properties.random_claims import ASKS, MODELS, NODES_OF, Claim, ClaimWorld, Somebody
 
 PODS_AT_ONCE = 18
-TIMES = 40
+TIMES = 20
 """The history is so many times as long as others: its steps take half a millisecond."""
 
 
